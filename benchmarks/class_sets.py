@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 
 from lssvm import LSSVC
 
-from .tables import quietly, read_sets
+from .records import quietly, read_sets
 from .tuning import table
 
 MOST_ROWS = 800

@@ -8,11 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import wilcoxon
 
-from .tables import Peers
+from .records import Peers, Run
 
 LEVEL = 0.05
-
-Run = tuple[str, int]  # set and split
 
 
 class Comparison(NamedTuple):

@@ -1,10 +1,12 @@
 """The effect of halving and doubling each constant of the search (`lssvm.tune.CONSTANTS`) on a folder of public tables.
 
-    python -m benchmarks.constants --data FOLDER [--splits 0] [--sets NAME ...] [--only CONSTANT ...] [--jobs N]
+    python -m benchmarks.constants --data FOLDER [--splits 0] [--sets NAME ...] [--rows 3000] [--only CONSTANT ...]
+                                   [--jobs N]
 
 FOLDER/numbers.npz and FOLDER/classes.npz are those of `benchmarks.tables`. A constant of several numbers has one line
 for each of them. Ratios are geometric means over the sets, of the errors (RMSE), the log losses of classes and the CPU
-seconds of `fit` relative to those with the constants as they are. Prints Markdown.
+seconds of `fit` relative to those with the constants as they are; a fit that does not read a constant is not repeated.
+Prints Markdown.
 """
 
 from __future__ import annotations
@@ -12,20 +14,20 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
 
-from lssvm.tune import CONSTANTS
+from lssvm.tune.constants import CONSTANTS, Constants
 
-from .tables import Record, class_record, geometric_mean, number_record, read_sets
+from .records import Record, class_record, geometric_mean, number_record, read_sets
 from .tuning import table
 
-SMALL = 3000  # rows: larger sets take most of the time, unless they are asked for by name
 Run = tuple[str, str, np.ndarray, np.ndarray, np.ndarray]  # set, "numbers" or "classes", X, y, test rows
 
 
@@ -52,10 +54,38 @@ def variants(only: list[str]) -> Iterator[tuple[str, str, Any, list[Any]]]:
             yield label, name, number, found if isinstance(value, tuple) else scaled
 
 
-def measured(run: Run, name: str, value: Any) -> Record:
+class Watched(Constants):
+    """Constants that remember which of them were read."""
+
+    read: ClassVar[set[str]] = set()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in Constants.__dataclass_fields__:
+            Watched.read.add(name)
+        return super().__getattribute__(name)
+
+
+@cache
+def warm_up() -> None:
+    """Fit once per process, so that no measured fit imports modules."""
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    test = np.arange(40) < 10
+    number_record(X, X[:, 0], test)
+    class_record(X, (X[:, 0] > 0).astype(float), test)
+
+
+def measured(run: Run, name: str = "", value: Any = None) -> tuple[Record, set[str]]:
+    """The record of a fit, with another value of a constant if one is named, and the constants that it read."""
+    warm_up()
     _, kind, X, y, test = run
-    with changed(name, value):
-        return (number_record if kind == "numbers" else class_record)(X, y, test)
+    Watched.read.clear()
+    object.__setattr__(CONSTANTS, "__class__", Watched)
+    try:
+        with changed(name, value) if name else nullcontext():
+            record = (number_record if kind == "numbers" else class_record)(X, y, test)
+    finally:
+        object.__setattr__(CONSTANTS, "__class__", Constants)
+    return record, set(Watched.read)
 
 
 def ratios(runs: list[Run], found: list[Record], usual: list[Record]) -> list[str]:
@@ -72,7 +102,9 @@ def ratios(runs: list[Run], found: list[Record], usual: list[Record]) -> list[st
     return cells
 
 
-def constants(folder: Path, splits: list[int], sets: list[str], only: list[str], jobs: int) -> list[list[str]]:
+def constants(
+    folder: Path, splits: list[int], sets: list[str], rows: int, only: list[str], jobs: int
+) -> list[list[str]]:
     """Fit, print the table and return its lines."""
     runs: list[Run] = []
     for kind in ("numbers", "classes"):
@@ -80,21 +112,27 @@ def constants(folder: Path, splits: list[int], sets: list[str], only: list[str],
             names = {name.removesuffix("/X") for name in data.files if name.endswith("/X")}
         chosen = sorted(names & set(sets)) if sets else sorted(names)
         for name, parts in read_sets(folder / f"{kind}.npz", chosen).items() if chosen else ():
-            if sets or len(parts["y"]) <= SMALL:
+            if len(parts["y"]) <= rows:
                 masks = parts["masks"].T
                 runs += [(name, kind, parts["X"], parts["y"], masks[split]) for split in splits if split < len(masks)]
-
-    def fits(name: str, value: Any) -> list[Record]:
-        return Parallel(n_jobs=jobs)(delayed(measured)(run, name, value) for run in runs)
-
-    first = fields(CONSTANTS)[0].name
-    usual = fits(first, getattr(CONSTANTS, first))
+    fits = Parallel(n_jobs=jobs, batch_size=1, pre_dispatch="all")
+    usual = fits(delayed(measured)(run) for run in runs)
+    tried = [(name, value) for _, name, _, values in variants(only) for value in values]
+    tasks = [(place, task) for task in tried for place, (_, read) in enumerate(usual) if task[0] in read]
+    tasks.sort(key=lambda task: -usual[task[0]][0]["fit_cpu_seconds"])  # the longest first
+    found = fits(delayed(measured)(runs[place], *task) for place, task in tasks)
+    records = {(place, *task): record for (place, task), (record, _) in zip(tasks, found, strict=True)}
+    before = [record for record, _ in usual]
     lines = []
     for label, name, number, values in variants(only):
-        cells = [cell for value in values for cell in ratios(runs, fits(name, value), usual)]
+        cells = []
+        for value in values:
+            after = [records.get((place, name, value), record) for place, record in enumerate(before)]
+            cells += ratios(runs, after, before)
         lines.append([label, f"{number:g}", *cells])
     heads = [f"{what} {times}" for times in ("halved", "doubled") for what in ("error", "log loss", "seconds")]
     table(["constant", "value", *heads], lines)
+    print(f"{len({run[:2] for run in runs})} sets of up to {rows} rows, {len(runs)} splits.")
     return lines
 
 
@@ -102,15 +140,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="the folder of the sets")
     parser.add_argument("--splits", type=int, nargs="+", default=[0])
-    parser.add_argument("--sets", nargs="+", default=[], metavar="NAME", help=f"all up to {SMALL} rows, unless given")
+    parser.add_argument("--sets", nargs="+", default=[], metavar="NAME", help="all, unless given")
+    parser.add_argument("--rows", type=int, default=3000, help="sets with more rows are skipped")
     parser.add_argument(
         "--only", nargs="+", default=[], metavar="CONSTANT", choices=[f.name for f in fields(CONSTANTS)]
     )
     parser.add_argument("--jobs", type=int, default=1, help="fits at a time")
     options = parser.parse_args(arguments)
-    constants(options.data, options.splits, options.sets, options.only, options.jobs)
+    constants(options.data, options.splits, options.sets, options.rows, options.only, options.jobs)
 
 
 if __name__ == "__main__":
+    # functions of __main__ would take copies of CONSTANTS to the processes
+    from benchmarks import constants as imported
+
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # lssvm's own threads obey it, too
-    main()
+    imported.main()

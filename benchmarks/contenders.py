@@ -14,8 +14,7 @@ from joblib import Parallel, delayed
 
 from lssvm import LSSVC, LSSVR
 
-from .comparison import Run
-from .tables import LIGHTGBM, Peers, class_record, number_record, read_peers
+from .records import LIGHTGBM, Peers, Run, class_record, number_record, read_peers
 
 FIELDS = ("set", "split", "model", "error", "log_loss", "fit_cpu_seconds")
 OWN = "lssvm"

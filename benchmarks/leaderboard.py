@@ -19,9 +19,9 @@ import numpy as np
 from scipy.stats import friedmanchisquare
 
 from . import leaderboard_pictures as pictures
-from .comparison import LEVEL, Comparison, Run, cliques, compare, holm, measured_on, signed_rank
+from .comparison import LEVEL, Comparison, cliques, compare, holm, measured_on, signed_rank
 from .contenders import OWN, measure_missing, runs_of
-from .tables import ZERO, Peers, geometric_mean, mean_ranks, read_peers, read_sets
+from .records import ZERO, Peers, Run, geometric_mean, mean_ranks, read_peers, read_sets
 
 DOCS = Path(__file__).parent.parent / "docs"
 TITLES = {

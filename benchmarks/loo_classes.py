@@ -39,19 +39,19 @@ def differences(seed: int, loss: str, dense: bool) -> tuple[np.ndarray, np.ndarr
     _, t, weights, K, C = problem(seed)
     if dense:
 
-        def fit(v: np.ndarray, **options: bool) -> Binary:
-            return solve_dual(K, t, v, C, LOSSES[loss], **options)
+        def fit(v: np.ndarray) -> Binary:
+            return solve_dual(K, t, v, C, LOSSES[loss])
     else:
         basis = np.arange(0, len(t), 3)
         d, Q = np.linalg.eigh(K[np.ix_(basis, basis)])
         kept = d > 1e-10 * d[-1]
         phi = K[:, basis] @ (Q[:, kept] / np.sqrt(d[kept]))
 
-        def fit(v: np.ndarray, **options: bool) -> Binary:
-            return solve_primal(phi, t, v, C, LOSSES[loss], **options)
+        def fit(v: np.ndarray) -> Binary:
+            return solve_primal(phi, t, v, C, LOSSES[loss])
 
     closed = np.asarray(fit(weights).loo)
-    refits = [fit(np.where(np.arange(len(t)) == i, 0.0, weights), loo=False).decision[i] for i in range(len(t))]
+    refits = [fit(np.where(np.arange(len(t)) == i, 0.0, weights)).decision[i] for i in range(len(t))]
     return closed, np.array(refits), t
 
 

@@ -64,9 +64,9 @@ def read_pipe():
 @pytest.fixture
 def in_pieces(monkeypatch):
     """Three threads share everything, in blocks of order 16."""
-    from lssvm.arrays import parallel, threads
+    from lssvm.arrays import linalg, threads
 
-    for name, value in {"SMALL_PIECE": 1, "LEAF": 8, "TRIANGLE": 8, "BLOCK": 16}.items():
-        monkeypatch.setattr(parallel, name, value)
-    for module in (parallel, threads):
-        monkeypatch.setattr(module, "workers", lambda: 3)
+    for name, value in {"LEAF": 8, "TRIANGLE": 8, "BLOCK": 16, "NARROW": 4}.items():
+        monkeypatch.setattr(linalg, name, value)
+    monkeypatch.setattr(threads, "SMALL_PIECE", 1)
+    monkeypatch.setattr(threads, "workers", lambda: 3)

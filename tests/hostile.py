@@ -18,6 +18,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+from stacking import with_member
 
 from lssvm import LSSVC, LSSVR, diagnose, export, kernels, load, report, robust, save, sparsify, tune
 from lssvm.persist.files import START
@@ -200,7 +201,7 @@ def originals():
     yield LSSVR(kernels.Precomputed(), C=1.0, steps=[sparsify.Prune(5)]).fit(X @ X.T, y[:, 0]), X @ X.T
     yield LSSVR().fit(X, X[:, 0] + 0.1 * y[:, 0]), X
     widths = LSSVR(kernels.RBF([1.0, 3.0]), C=1.0).fit(X, y[:, 0])
-    widths._problem_ = widths._problem_.replace(asked=(kernels.RBF(ard=True), None))
+    with_member(widths, problem=widths.fitted_.problem.replace(asked=(kernels.RBF(ard=True), None)))
     widths.predict_interval(X)  # searches again without folds, and keeps the result
     diagnose.scores(widths)  # keeps what it chose for the noise of plain leave-one-out residuals
     yield widths, X

@@ -1,15 +1,22 @@
-"""Stacks with given members and weights, for tests of what is derived from a fitted stack."""
+"""Fitted models with given members, weights and records, for tests of what is derived from them."""
+
+import dataclasses
 
 import numpy as np
 from sklearn.base import clone
 
 from lssvm import kernels
-from lssvm.estimators.stacked import stack_attributes
+from lssvm.estimators.fitted import FittedModel
 
 
 def stack_of(members, weights):
     """The stack of fitted members with the given weights, as `fit` stores it."""
     stack = clone(members[0]).set_params(kernel=kernels.Stack([member.kernel for member in members]), C=None)
-    attributes = stack_attributes(members[0], members, np.array(weights))
-    stack._store(members[0], attributes)
-    return stack
+    parts = [dataclasses.replace(m.fitted_.members[0], asked=(m.kernel, m.C)) for m in members]
+    return stack._publish(FittedModel.stack(parts, np.array(weights)))
+
+
+def with_member(model, **fields):
+    """Change fields of the record of a single model."""
+    member = dataclasses.replace(model.fitted_.members[0], **fields)
+    model.fitted_ = dataclasses.replace(model.fitted_, members=(member,))

@@ -97,7 +97,7 @@ def test_deviations_are_those_of_the_linear_map(steps):
     v = np.random.default_rng(0).uniform(0.5, 2.0, 40)
     model = LSSVR(Additive(RBF(0.8)), C=5.0, steps=steps).fit(X, y, v)
     new = X[:7] + 0.05
-    found = component_deviations(model._problem_, model._fit_, new)[:, :, 0]
+    found = component_deviations(model.fitted_.problem, model.fitted_.fit, new)[:, :, 0]
     columns = []
     for i in range(40):  # the components are linear in the targets: those of a unit target are the map
         unit = LSSVR(model.kernel_, C=5.0, steps=steps).fit(X, np.eye(40)[i], v)

@@ -150,14 +150,6 @@ def test_C_is_searched_on_every_kind(rows, xp, name):
     assert of_kind(classifier.predict_proba(xp.asarray(X)), xp)
 
 
-@pytest.mark.parametrize("size", [1, 2, 10, 11])
-def test_quantiles_equal_numpy(rows, xp, size):
-    a = rows[1][:size].reshape(size, 2, 1)
-    for share in (0.0, 0.37, 0.9, 1.0):
-        found = arrays.to_numpy(arrays.quantile(xp.asarray(a), share))
-        assert_allclose(found, np.quantile(a, share, axis=0), rtol=1e-14)
-
-
 def test_other_kinds_are_converted(rows, torch):
     X, y, weight = rows
     model = LSSVR(kernels.RBF(2.0), C=10.0)

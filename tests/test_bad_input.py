@@ -459,15 +459,15 @@ def torch():
 def test_a_dense_search_counts_what_its_device_needs(torch, monkeypatch):
     """Eigenvectors of tensors take more memory than those of NumPy, which overwrites the matrix."""
     many = np.random.default_rng(0).standard_normal((100, 2))
-    monkeypatch.setattr(arrays, "free_memory", lambda array: int(3.5 * 8 * 100**2))
+    monkeypatch.setattr(arrays, "memory", lambda array, free=False: int(3.5 * 8 * 100**2))
     model = LSSVR(GIVEN["kernel"], steps=[]).fit(many, many[:, 0])
     with pytest.raises(MemoryError, match=r"100 rows needs 0\.0 GiB for 4 matrices.*basis.*chunks"):
         model.fit(torch.asarray(many), torch.asarray(many[:, 0]))
 
 
 def test_a_dense_search_too_large_for_a_gpu_is_refused_before_any_work(torch, monkeypatch):
-    monkeypatch.setattr(arrays.linalg, "on_accelerator", arrays.is_torch)
-    monkeypatch.setattr(arrays, "free_memory", lambda array: 139 * 2**30)
+    monkeypatch.setattr(arrays.namespaces, "on_accelerator", arrays.is_torch)
+    monkeypatch.setattr(arrays, "memory", lambda array, free=False: 139 * 2**30)
     monkeypatch.setattr(kernels.Matern, "evaluate", lambda *_: pytest.fail("work was done before the refusal"))
     many = torch.linspace(0, 1, 57_248, dtype=torch.float64)[:, None]
     with pytest.raises(
@@ -481,8 +481,8 @@ def test_free_memory_of_a_gpu_includes_the_reserve_of_its_allocator(torch, monke
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (5000, 9000))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 300)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 100)
-    assert arrays.free_memory(torch.zeros(2)) == 5200
-    assert arrays.free_memory(X) == arrays.memory(X)
+    assert arrays.memory(torch.zeros(2), free=True) == 5200
+    assert arrays.memory(X, free=True) == arrays.memory(X)
 
 
 # Fuzz -----------------------------------------------------------------------------------------------------------------

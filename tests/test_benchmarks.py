@@ -23,6 +23,7 @@ from benchmarks import (
     leaderboard,
     loo_classes,
     missing,
+    records,
     tables,
 )
 
@@ -298,7 +299,7 @@ def test_ranks_p_values_and_cliques_by_their_definitions():
     errors[0, 1] = errors[0, 0] * (1 + 1e-7)  # equal in the digits that are recorded
     smaller = np.array([[(row < error * 0.99999).sum() for error in row] for row in errors])
     equal = np.array([[(abs(row / error - 1) < 1e-5).sum() for error in row] for row in errors])
-    ranks = tables.mean_ranks(errors)
+    ranks = records.mean_ranks(errors)
     np.testing.assert_allclose(ranks, np.mean(smaller + (equal + 1) / 2, axis=0))
 
     p = {}
@@ -342,7 +343,8 @@ def test_the_leaderboard_measures_what_is_missing_and_writes_the_page(tmp_path, 
     assert "`LSSVR()` is first of 4 models by mean rank, with 1.00 " in page
     assert "| line | 40 x 2 | **0.000** | 0.500 | 0.500 | 0.500 |" in page
     assert "| apart | 36 x 2, 3 | **0.0** | 25.0 | 25.0 | 25.0 |" in page
-    error = tables.read_peers(file)["noise", 0]["lssvm"]["error"], tables.read_peers(file)["noise", 1]["lssvm"]["error"]
+    found = records.read_peers(file)
+    error = [found["noise", split]["lssvm"]["error"] for split in (0, 1)]
     ratio = math.sqrt(0.01 / 0.26 * (np.mean(error) + 0.01) / 0.26)
     assert f"| LightGBM | 2, 3 | {ratio:.3f} |" in page
     pictures = sorted(path.name for path in (tmp_path / "docs" / "images").iterdir())

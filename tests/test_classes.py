@@ -22,7 +22,7 @@ from lssvm.estimators.planning import class_plan
 from lssvm.kernels import RBF, Linear, Matern
 from lssvm.losses import LOSSES
 from lssvm.problem import Problem, solve_classes
-from lssvm.system import BatchedPairs, batches, newton
+from lssvm.system import BatchedPairs, batches
 from lssvm.system.newton import loo_gradient, solve_dual, solve_primal
 from lssvm.tune.classes import simplest, with_C_of_more_rows
 from lssvm.tune.criteria import LooLogLoss
@@ -204,30 +204,6 @@ def test_both_routes_agree(name):
     assert_allclose(np.linalg.solve(L.T, primal.coef), dual.coef, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["squared_hinge", "logistic"])
-def test_a_rough_start_saves_systems_and_changes_nothing(name, monkeypatch):
-    X, t, weights = two_classes(500)
-    L = np.linalg.cholesky(RBF(1.0)(X) + 1e-9 * np.eye(500))[:, :240]
-    sizes = []
-    usual = newton.arrays.cholesky
-
-    def cholesky(A):
-        sizes.append(len(A))
-        return usual(A)
-
-    monkeypatch.setattr(newton.arrays, "cholesky", cholesky)
-    found = solve_primal(L, t, weights, 10.0, LOSSES[name])
-    rough, systems = sizes.count(60), sizes.count(240)
-    sizes.clear()
-    monkeypatch.setattr(newton, "FEWEST", 1000)
-    cold = solve_primal(L, t, weights, 10.0, LOSSES[name])
-    assert set(sizes) == {240}
-    assert rough > 0
-    assert systems < len(sizes)
-    for value in ("coef", "decision", "loo", "leverage"):
-        assert_allclose(getattr(found, value), getattr(cold, value), rtol=1e-7, atol=1e-7, err_msg=value)
-
-
 @pytest.mark.parametrize(
     ("name", "worst", "usual"),
     [
@@ -245,7 +221,7 @@ def test_leave_one_out_of_two_classes_against_refits(name, worst, usual):
         fit = solve_dual(K, t, weights, C, LOSSES[name])
         for i in range(35):
             others = np.where(np.arange(35) == i, 0.0, weights)
-            refit = solve_dual(K, t, others, C, LOSSES[name], loo=False).decision[i]
+            refit = solve_dual(K, t, others, C, LOSSES[name]).decision[i]
             differences.append(abs(fit.loo[i] - refit) / np.std(fit.decision))
     assert max(differences) < worst
     assert np.sqrt(np.mean(np.square(differences))) < usual
@@ -603,7 +579,7 @@ def test_given_kernel_and_C_stay_the_classifier_of_the_papers():
         default = LSSVC(RBF(1.0), C=2.0).fit(X, labels)
         explicit = LSSVC(RBF(1.0), C=2.0, loss="squared", coding="one-vs-rest").fit(X, labels)
         assert_array_equal(default.dual_coef_, explicit.dual_coef_)
-        assert class_plan(default, default._problem_) is None  # nothing is planned as for a search
+        assert class_plan(default, default.fitted_.problem) is None  # nothing is planned as for a search
         assert (default.coding_, default.loss_) == ("one-vs-rest", "squared")
 
 
@@ -694,7 +670,7 @@ def test_a_search_with_few_rows_per_class(name, classes, rows):
 def test_the_squared_hinge_converges_for_nearly_separable_classes():
     X, t, weights = two_classes(400)
     K, C = RBF(2.0)(X), 1e6
-    fit = solve_dual(K, t, weights, C, LOSSES["squared_hinge"], loo=False)
+    fit = solve_dual(K, t, weights, C, LOSSES["squared_hinge"])
     slope = C * weights * t * LOSSES["squared_hinge"].slope(t * fit.decision)
     assert_allclose(fit.coef, slope, rtol=0, atol=1e-6 * np.abs(slope).max())
 

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from stacking import stack_of
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, sparsify
-from lssvm.cli.fitted_models import model_facts
+from lssvm.cli.models import model_facts
 
 KERNEL = kernels.RBF(sigma=13.0)
 X, y = (a[::4] for a in datasets.load_motorcycle(return_X_y=True))

@@ -13,7 +13,8 @@ from stacking import stack_of
 
 import lssvm
 from lssvm import LSSVC, LSSVR, diagnose, kernels, sparsify
-from lssvm.diagnose.shapley_values import raw_contributions
+from lssvm.diagnose.explanations import raw_contributions
+from lssvm.estimators.validation import encoded_rows
 
 DRAW = np.random.RandomState(0)
 X = DRAW.normal(1.0, 1.0, (60, 4))
@@ -429,7 +430,7 @@ def test_shapley_values_of_a_table_have_one_factor_per_column():
     table, targets = frame()
     table = table.drop(columns="key")
     model = LSSVR(kernels.RBF([1.0, 2.0, 0.7, 3.0]), C=20.0).fit(table, targets)
-    encoded, sources = model._checked(table, "predict"), diagnose.column_sources(model)
+    encoded, sources = encoded_rows(model, table), model.fitted_.layout.sources
 
     def value(S):
         kernel = kernels.RBF(dropped(model.kernel_.sigma, S, sources))

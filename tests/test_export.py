@@ -22,10 +22,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
-from stacking import stack_of
+from stacking import stack_of, with_member
 
 from lssvm import LSSVC, LSSVR, export, kernels, sparsify
-from lssvm.export.c_header import c_string
+from lssvm.export.source_code import c_string
 
 COMPILER = shutil.which("gcc") or shutil.which("cc")
 RNG = np.random.default_rng(0)
@@ -334,7 +334,7 @@ def test_one_class_against_the_rest_and_every_loss(loss, tmp_path):
 def test_pairs_that_are_uncertain_or_sure(slope, tmp_path):
     """The system of the coupling is nearly singular at both ends."""
     model = LSSVC(kernels.RBF(sigma=WIDTHS), C=10.0, loss="squared", coding="one-vs-one").fit(X, FIVE)
-    model._slopes_ = np.array([slope])
+    with_member(model, slopes=np.array([slope]))
     expected = model.predict_proba(NEW)
     second, first = np.sort(expected, axis=1)[:, -2:].T
     for run in (run_python, run_c, run_onnx):
@@ -653,9 +653,9 @@ def fit_table(table, kind):
         other = clone(model).set_params(kernel=kernels.Matern(sigma=model.kernel.sigma))
         with pytest.warns(UserWarning, match="are treated as one value|is ignored"):
             model = stack_of([model, other.fit(frame, targets[kind])], [0.75, 0.25])
-    kinds = [column.kind for column in model._columns_.columns]
+    kinds = [column.kind for column in model.fitted_.layout.columns.columns]
     assert kinds == [*["category"] * 3, "ignored", *["category"] * 2, *["number"] * 2, *["ranks"] * 2]
-    assert model._columns_.columns[0].pooled
+    assert model.fitted_.layout.columns.columns[0].pooled
     return model
 
 

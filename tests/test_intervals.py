@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.metrics import log_loss
 
 from lssvm import LSSVC, LSSVR, datasets, kernels, load, save, sparsify
-from lssvm.estimators import uncertainty
+from lssvm.estimators import fitted
 from lssvm.intervals import calibrate
 from lssvm.problem import order_by_content
 
@@ -49,8 +49,8 @@ def refits(model, X, y, new, folds=None, known=None):
     for fold in np.unique(folds[rows]):
         inside = rows[folds[rows] == fold]
         weights = np.where(folds == fold, 0.0, model.weights_)
-        if model._problem_.reduced:
-            left_out = model._problem_.replace(weights=weights)._solve_once().predict
+        if model.fitted_.problem.reduced:
+            left_out = model.fitted_.problem.replace(weights=weights).factorise().fit().predict
             left_out = (lambda f: lambda Z: f(Z)[:, 0] if y.ndim == 1 else f(Z))(left_out)
         else:
             left_out = LSSVR(model.kernel_, C=model.C_, steps=[sparsify.Given(basis)]).fit(X, y, weights).predict
@@ -451,8 +451,8 @@ def test_a_search_without_folds_is_made_once(monkeypatch, tmp_path):
     X, y = make_product(40)
     model, folds = LSSVR(ARD).fit(X, y), np.arange(40) % 2
     calls = []
-    once = uncertainty.searched_again
-    monkeypatch.setattr(uncertainty, "searched_again", lambda *a: calls.append(1) or once(*a))
+    once = fitted.searched_again
+    monkeypatch.setattr(fitted, "searched_again", lambda *a: calls.append(1) or once(*a))
     first = model.predict_interval(X, method="cv+", folds=folds)
     assert len(calls) == 1
     assert_array_equal(model.predict_interval(X, method="cv+", folds=folds.astype(str)), first)

@@ -609,9 +609,9 @@ def test_columns_of_infinite_width_take_no_time(kernel, namespace, monkeypatch):
     widths = np.full(500, math.inf)
     widths[used] = np.linspace(1.0, 3.0, 7)
     G = np.random.default_rng(1).standard_normal((9, 7))
-    sizes, usual = [], stationary.Distances.__init__
-    counted = lambda self, X, *rest, **options: sizes.append(X.shape[1]) or usual(self, X, *rest, **options)  # noqa: E731
-    monkeypatch.setattr(stationary.Distances, "__init__", counted)
+    sizes, usual = [], stationary.Distances.write
+    counted = lambda self, *rest, **options: sizes.append(self.X.shape[1]) or usual(self, *rest, **options)  # noqa: E731
+    monkeypatch.setattr(stationary.Distances, "write", counted)
     part = kernel(widths[used])
     xp = np if namespace == "numpy" else pytest.importorskip(namespace)
     A, B, H = (xp.asarray(a) for a in (X, Z, G))

@@ -25,9 +25,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import Bunch
+from stacking import with_member
 
 from lssvm import LSSVC, LSSVR, kernels, load, robust, save, sparsify, tune
 from lssvm.persist import schema
+from lssvm.persist.attributes import attributes_of
 from lssvm.persist.files import FORMAT, MODELS, START
 from lssvm.persist.values import CLASSES, NAMES
 from lssvm.problem import Step
@@ -93,21 +95,25 @@ def same(a, b, place=""):
         assert a == b or (a != a and b != b), place
 
 
+def learned(model):
+    """What a file contains of the fit, with the members of a stack by name."""
+    found = {name: value for name, value in sorted(attributes_of(model).items()) if name.endswith("_")}
+    return found | {"members_": [learned(member) for member in found.get("members_", [])]}
+
+
 def round_trip(model, path):
     """The model read back, all of it equal: parameters, fitted values, predictions."""
     save(model, path)
     read = load(path)
     assert type(read) is type(model)
     same(model.get_params(deep=False), read.get_params(deep=False))
-    same(
-        {n: v for n, v in vars(model).items() if n.endswith("_")}, {n: v for n, v in vars(read).items() if n[-1] == "_"}
-    )
+    same(learned(model), learned(read))
     new = NEW if model.n_features_in_ == 3 else NEW @ X.T
     assert_array_equal(read.predict(new), model.predict(new))
     if isinstance(model, LSSVC):
         assert_array_equal(read.decision_function(new), model.decision_function(new))
         assert_array_equal(read.predict_proba(new), model.predict_proba(new))
-    elif hasattr(model, "_problem_") and not np.isnan(model.loo_residuals_).any():  # else no intervals exist
+    elif model.fitted_.problem is not None and not np.isnan(model.loo_residuals_).any():  # else no intervals exist
         assert_allclose(read.predict_interval(new), model.predict_interval(new), rtol=1e-13, atol=1e-13)
     return read
 
@@ -171,6 +177,16 @@ def test_everything_chosen_class_weights_and_names(path):
         read.predict(frame[["ü", "a", "b"]])
 
 
+def test_columns_may_be_named_by_any_integers(path):
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=[-1, 5, 2**50])
+    frame[7] = pd.Categorical(list("abc") * 20)
+    model = LSSVR(kernels.RBF(1.0), C=1.0).fit(frame, Y[:, 0])
+    save(model, path)
+    assert_array_equal(load(path).predict(frame), model.predict(frame))
+
+
 @pytest.mark.parametrize("name", sorted(set(CLASSES) - {"Bunch", "RandomState"}))
 def test_every_class_that_a_file_may_name_is_a_plain_record(name):
     cls = CLASSES[name]
@@ -203,8 +219,7 @@ def test_streaming_goes_on_after_a_crash(y, begin, kernel, path):
         alive.partial_fit(X[rows], y[rows], WEIGHTS[rows])
         save(load(path).partial_fit(X[rows], y[rows], WEIGHTS[rows]), path)
     read = load(path)
-    learned = {name: value for name, value in vars(alive).items() if name.endswith("_")}
-    same(learned, {name: value for name, value in vars(read).items() if name.endswith("_")})
+    same(learned(alive), learned(read))
     whole = clone(model).set_params(kernel=alive.kernel_).fit(X, y, WEIGHTS)  # with the knots of the first rows
     method = "predict" if y is Y else "decision_function"
     assert_array_equal(getattr(read, method)(NEW), getattr(alive, method)(NEW))
@@ -240,12 +255,12 @@ def test_a_killed_stream_loses_at_most_the_current_chunk(kind, path):
         assert process.returncode == -signal.SIGKILL
         assert said > done
         saved = load(path)
-        done = round(saved._stream_.moments.weight / streaming.ROWS)
+        done = round(saved.fitted_.members[0].stream.moments.weight / streaming.ROWS)
         assert done in (said, said + 1)
     uninterrupted = streaming.start(kind)
     for number in range(done):
         uninterrupted.partial_fit(*streaming.chunk(kind, number))
-    same(uninterrupted._stream_, saved._stream_)
+    same(uninterrupted.fitted_.members[0].stream, saved.fitted_.members[0].stream)
     assert_array_equal(saved.predict(NEW), uninterrupted.predict(NEW))
 
 
@@ -279,7 +294,7 @@ def test_models_fitted_on_tensors_come_back_with_arrays(name, path):
             expected, found = getattr(model, method)(new), getattr(read, method)(new)
             assert isinstance(expected, np.ndarray)
             assert_array_equal(found, expected)
-    for attribute in ("support_vectors_", "dual_coef_", "intercept_", "loo_residuals_", "active_", "_slopes_"):
+    for attribute in ("support_vectors_", "dual_coef_", "intercept_", "loo_residuals_", "active_"):
         if hasattr(model, attribute):
             value = getattr(read, attribute)
             assert isinstance(value, (float, np.ndarray))
@@ -292,7 +307,7 @@ def test_models_fitted_on_tensors_come_back_with_arrays(name, path):
             rtol=1e-8,
             atol=1e-10,
         )
-    elif hasattr(model, "_problem_") and isinstance(model, LSSVR):
+    elif model.fitted_.problem is not None and isinstance(model, LSSVR):
         intervals = model.predict_interval(new)
         assert isinstance(intervals, np.ndarray)
         assert_allclose(read.predict_interval(new), intervals, rtol=1e-8, atol=1e-10)
@@ -336,7 +351,8 @@ def test_own_learned_attributes_travel(path):
     model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y[:, 0])
     model.columns_ = {"names": ["a", "b"], 3: (1, np.inf, None), "codes": np.arange(4, dtype=np.int8)}
     model.found_ = Bunch(sizes=np.array([True, False]), nothing=float("nan"))
-    same(vars(model), vars(round_trip(model, path)))
+    read = round_trip(model, path)
+    same((model.columns_, model.found_), (read.columns_, read.found_))
 
 
 # The file -------------------------------------------------------------------------------------------------------------
@@ -809,7 +825,7 @@ def test_a_choice_of_many_kernels_in_a_file_is_not_searched_again(path):
     many = kernels.Choice([kernels.Matern(nu=nu, ard=True) for nu in (0.5, 1.5, 2.5)] * 30 + [alone[0]]), None
     found = []
     for asked in (alone, many):
-        model._problem_ = model._problem_.replace(asked=asked)
+        with_member(model, problem=model.fitted_.problem.replace(asked=asked))
         save(model, path)
         start = time.process_time()
         found.append((load(path).predict_interval(X), time.process_time() - start))
@@ -820,7 +836,7 @@ def test_a_choice_of_many_kernels_in_a_file_is_not_searched_again(path):
 def test_a_stream_without_a_sample_has_no_prediction_sets(path):
     """Files of version 0.1."""
     model = LSSVC(kernels.RBF(sigma=1.0), C=1.0, steps=[sparsify.Given(X[:3])]).partial_fit(X, TWO)
-    model._stream_ = dataclasses.replace(model._stream_, sample=None)
+    with_member(model, stream=dataclasses.replace(model.fitted_.members[0].stream, sample=None))
     save(model, path)
     with pytest.raises(ValueError, match=r"older version.*Fit the model again"):
         load(path).predict_set(X)
@@ -856,7 +872,7 @@ def test_the_schema_has_a_rule_for_every_field_and_parameter(name):
 def test_the_schema_has_a_rule_for_every_attribute():
     learned = set()
     for model, _ in originals():
-        learned |= {name for name in model.__getstate__() if name.endswith("_")}
+        learned |= {name for name in attributes_of(model) if name.endswith("_")}
     sizes = {"n_features_in_", "_columns_", "_single_output_", "classes_"}
     assert learned | {"feature_names_in_", "table_", "_searched_"} == set(schema.ATTRIBUTES) | sizes
 
@@ -937,7 +953,7 @@ def test_what_steps_record_is_checked(place, change, message, path):
         if place == "path_":
             model.path_ = Bunch(**values)
         else:
-            model._problem_ = model._problem_.replace(paths={"Prune": Bunch(**values)})
+            with_member(model, problem=model.fitted_.problem.replace(paths={"Prune": Bunch(**values)}))
 
     record(RECORDED)
     save(model, path)
@@ -950,7 +966,7 @@ def test_what_steps_record_is_checked(place, change, message, path):
 def test_a_record_of_folds_without_its_score_is_refused(path):
     model = LSSVR(kernels.RBF(sigma=1.0), steps=[tune.KFold(3)]).fit(X, Y)
     save(model, path)
-    del model._problem_.paths["KFold"]["shifts"]
+    del model.fitted_.problem.paths["KFold"]["shifts"]
     with pytest.raises(ValueError, match=r"paths\['KFold'\]\['shifts'\] is not"):
         save(model, path)
 
@@ -983,7 +999,7 @@ def test_unsound_components_are_refused(name, path):
 @pytest.mark.parametrize("place", [0, 1])
 def test_unsound_sizes_of_a_search_are_refused(place, path):
     model = LSSVR(kernels.RBF(sigma=2.0), C=1.0).fit(X, Y)
-    sound = (np.zeros(len(X), dtype=int), np.zeros(model._problem_.y.shape))
+    sound = (np.zeros(len(X), dtype=int), np.zeros(model.fitted_.problem.y.shape))
     model._searched_ = sound
     save(model, path)
     load(path)
@@ -1016,8 +1032,8 @@ def test_golden_files_load_for_ever(path):
     model = load(path)
     expected = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     new = np.array(expected["X"], dtype=object if "categories" in path.stem else None)
-    if hasattr(model, "_problem_"):  # intervals of the file alone: no search is run again for them
-        model._problem_ = model._problem_.replace(asked=None)
+    if model.fitted_.problem is not None:  # intervals of the file alone: no search is run again for them
+        with_member(model, problem=model.fitted_.problem.replace(asked=None))
     for method in ("predict", "decision_function", "predict_proba", "predict_interval"):
         if method in expected:
             result = getattr(model, method)(new)
@@ -1027,7 +1043,7 @@ def test_golden_files_load_for_ever(path):
                 assert_allclose(result, expected[method], rtol=1e-9, atol=1e-12 + rounding)
             else:
                 assert_array_equal(result, expected[method])
-    if hasattr(model, "_stream_"):
+    if model.fitted_.members[0].stream is not None:
         model.partial_fit(new, expected["predict"])
 
 

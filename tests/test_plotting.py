@@ -248,7 +248,7 @@ def test_displays_of_every_coding_and_loss(n_classes, loss):
     display.figure_.canvas.draw()
     for kind in (ReliabilityDisplay, ResidualsDisplay, SupportSpectrumDisplay, WidthsDisplay):
         kind.from_estimator(model).figure_.canvas.draw()
-    if not hasattr(model, "_problem_"):
+    if model.fitted_.problem is None:
         for kind in (CPathDisplay, WidthSurfaceDisplay):
             with pytest.raises(ValueError, match="is defined for loss='squared', coding='one-vs-rest'"):
                 kind.from_estimator(model)

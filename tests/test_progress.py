@@ -104,7 +104,7 @@ def test_shares_of_a_fit_grow_to_one(make, rows):
 
 def test_rows_that_pass_by_in_blocks_are_told(monkeypatch):
     """A machine that does not fit in memory: two passes over the rows, block by block."""
-    monkeypatch.setattr(arrays, "memory", lambda array: 16 * len(X) * 500 - 1)
+    monkeypatch.setattr(arrays, "memory", lambda array, free=False: None if free else 16 * len(X) * 500 - 1)
     blocks = lambda rows, *_, **__: (slice(start, start + 300) for start in range(0, rows, 300))  # noqa: E731
     monkeypatch.setattr(arrays, "row_blocks", blocks)
     machine = problem.Problem(kernels.RBF(1.0), X, Y[:, None], np.ones(len(X)), C=1.0).with_basis(np.arange(500))
@@ -314,7 +314,7 @@ def test_an_interrupt_leaves_the_model_as_it_was(name, place, in_pieces, termina
     owner, name = {
         "kernel": (kernels.stationary._Stationary, "_write"),
         "report": (progress._Work, "report"),
-        "rows": (type(model), "_check_raw"),
+        "rows": (type(model), "_validated"),
     }[place]
     monkeypatch.setattr(owner, name, counted(getattr(owner, name)))
     fitted, count = fit(clone(model), X[:60], y[:60]), threading.active_count()

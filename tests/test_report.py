@@ -15,7 +15,7 @@ from stacking import stack_of
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, report, save, sparsify, tune
 from lssvm.arrays import spread_of
-from lssvm.estimators import chunked
+from lssvm.estimators import chunks
 from lssvm.report.markup import Chart, shortened, ticks
 
 HOSTILE = "<script>document.title='owned'</script><img src=x onerror=alert(1)>\"'&amp;\u202e$\\"
@@ -340,7 +340,7 @@ def test_the_checks_are_listed():
 
 def test_a_sample_of_many_rows_has_no_row_numbers(monkeypatch):
     """What is known of the sample is shown, and that it is one; numbers of rows are not known."""
-    monkeypatch.setattr(chunked, "SAMPLE_ROWS", 60)
+    monkeypatch.setattr(chunks, "SAMPLE_ROWS", 60)
     numbers = LSSVR(**GIVEN).fit_chunks([(X, y)], leave_one_out="press")
     classes = LSSVC(kernels.RBF(sigma=0.5), C=5.0).fit_chunks([(RIPLEY, LABELS)], leave_one_out="press")
     for model, total in ((numbers, len(y)), (classes, 250)):
@@ -436,10 +436,10 @@ def test_a_thinned_cloud_is_even_but_for_the_largest_residuals():
 
 
 def test_long_names_are_cut_in_the_middle():
-    names = [shortened(f"note=line one, line two, number {number}") for number in range(3)]
+    names = [shortened(f"note=line one, line two, number {number}", 26) for number in range(3)]
     assert len(set(names)) == 3
     assert {len(name) for name in names} == {26}
-    assert shortened("a" * 26) == "a" * 26
+    assert shortened("a" * 26, 26) == "a" * 26
 
 
 # In a browser ---------------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from sklearn.base import clone
 from sklearn.model_selection import PredefinedSplit
 
 from lssvm import LSSVC, LSSVR, arrays, kernels, sparsify, stream, system, tune
-from lssvm.estimators import chunked
+from lssvm.estimators import chunks as chunk_fits
 from lssvm.stream import fingerprint
-from lssvm.stream import rows as stream_rows
+from lssvm.stream import sources as stream_rows
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_row_that_stands_alone_is_said_to_have_few_digits(monkeypatch):
     said = r"a leverage of 1 - \de-\d+: few digits of its leave-one-out residual"
     with pytest.warns(UserWarning, match=said):
         clone(model).fit_chunks(split(x, y, weight))
-    monkeypatch.setattr(arrays, "memory", lambda array: 1000)
+    monkeypatch.setattr(arrays, "memory", lambda array, free=False: 1000)
     with pytest.warns(UserWarning, match=said):
         clone(model).fit(x, y, weight)
 
@@ -122,7 +122,7 @@ def test_partial_fit_after_fit_chunks_keeps_a_uniform_sample():
     model = LSSVR(kernels.RBF(3000.0), C=1.0, steps=[sparsify.Given(number[::2000, None])])
     model.fit_chunks([(number[:15_300, None], y[:15_300], weight[:15_300])])  # 5100 that count, 5000 of them kept
     model.partial_fit(number[15_300:, None], y[15_300:], weight[15_300:])
-    kept = model._stream_.sample.arrays[0][:, 0]
+    kept = model.fitted_.members[0].stream.sample.arrays[0][:, 0]
     assert len(np.unique(kept)) == 5000
     assert not (kept % 3).any()
     assert abs(np.mean(kept >= 15_300) - 0.15) < 0.01
@@ -154,10 +154,8 @@ def test_classes(rows, n_classes):
 
 
 def sums(X, y, weight, blocks=(slice(None),)):
-    total = system.MomentAccumulator(X.shape[1], y.shape[1], X)
-    for block in blocks:
-        total.add(X[block].copy(), y[block], weight[block])
-    return total.moments()
+    parts = ((X[block].copy(), y[block], weight[block]) for block in blocks)
+    return system.moments_of(parts, X.shape[1], y.shape[1], X)
 
 
 def test_moments_add(rows):
@@ -298,10 +296,10 @@ def test_sums_of_plain_columns_where_the_basis_allows_them(rows, sigma, spread, 
 
 def test_many_rows_keep_press_alone(rows, monkeypatch):
     X, y, _, _ = rows
-    monkeypatch.setattr(chunked, "KEPT_ROWS", 599)
+    monkeypatch.setattr(chunk_fits, "KEPT_ROWS", 599)
     model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
     assert not hasattr(clone(model).fit_chunks(split(X, y)), "loo_residuals_")
-    monkeypatch.setattr(chunked, "KEPT_ROWS", 600)
+    monkeypatch.setattr(chunk_fits, "KEPT_ROWS", 600)
     assert clone(model).fit_chunks(split(X, y)).loo_residuals_.shape == (600, 2)
 
 
@@ -390,7 +388,7 @@ def test_intervals_from_a_sample_equal_real_refits(rows, how, monkeypatch):
     X, y, weight, new = rows
     y = y[:, 0]
     monkeypatch.setattr(stream.sums, "SAMPLE_ROWS", 70)
-    monkeypatch.setattr(chunked, "SAMPLE_ROWS", 70)
+    monkeypatch.setattr(chunk_fits, "SAMPLE_ROWS", 70)
     model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
     found = clone(model)
     if how == "fit_chunks":
@@ -398,7 +396,7 @@ def test_intervals_from_a_sample_equal_real_refits(rows, how, monkeypatch):
     else:
         for chunk in split(X, y, weight):
             found.partial_fit(*chunk)
-    sample = found._loo_sample()
+    sample = found.fitted_.members[0].loo_sample
     assert sample.total == 600
     chosen = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in sample.X]
     assert len(set(chosen)) == len(chosen)
@@ -423,7 +421,7 @@ def test_fit_in_blocks_equals_fit(rows, robust, monkeypatch):
     X, y, weight, new = rows
     model = LSSVR(kernels.RBF(2.0), C=100.0, steps=[sparsify.Random(60, random_state=0)], robust=robust)
     whole = clone(model).fit(X, y, weight)
-    monkeypatch.setattr(arrays, "memory", lambda array: 16 * 60 * 300)
+    monkeypatch.setattr(arrays, "memory", lambda array, free=False: None if free else 16 * 60 * 300)
     blocks = clone(model).fit(X, y, weight)
     assert_allclose(blocks.predict(new), whole.predict(new), rtol=1e-9)
     assert_allclose(blocks.loo_residuals_, whole.loo_residuals_, rtol=1e-7, atol=1e-10)

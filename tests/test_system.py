@@ -413,7 +413,8 @@ def test_left_out_residuals_of_several_ridges_are_those_of_each(kind, monkeypatc
     elif kind == "primal":
         factor = system.factorise_primal(phi.copy(), targets, weights, 0.03, every_ridge=True)
     else:
-        factor = system.factorise_wide(rng.normal(size=(40, 50)), targets, weights, None)
+        wide = rng.normal(size=(40, 50))
+        factor = system.factorise_products(lambda: wide @ wide.T, targets, weights, None, wide)
     blocks = lambda *args: iter([slice(0, 7), slice(7, 40)])  # noqa: E731
     monkeypatch.setattr(arrays, "row_blocks", blocks)
     found = np.concatenate([part for _, part in factor.loo_path(ridges)])
@@ -455,7 +456,10 @@ def systems():
         "dual, every ridge": (system.factorise_dual(K.copy(), y, weights), K_new),
         "primal": (system.factorise_primal(phi.copy(), y, weights, ridge), phi_new),
         "primal, every ridge": (system.factorise_primal(phi.copy(), y, weights, ridge, every_ridge=True), phi_new),
-        "wide": (system.factorise_wide(every_row.copy(), y, weights, ridge), np.linalg.solve(every_row, K_new.T).T),
+        "wide": (
+            system.factorise_products(lambda: every_row @ every_row.T, y, weights, ridge, every_row),
+            np.linalg.solve(every_row, K_new.T).T,
+        ),
         "reduced": (system.factorise_reduced(K[:, support].copy(), y, weights, position, ridge), K_new[:, support]),
     }
     for name, (factor, new) in factors.items():

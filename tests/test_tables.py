@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lssvm.tables import cells, number_of, numbers_of, texts_of
+from lssvm.tables import cells, number_of, numbers_of, readable, texts_of
+
+pyarrow = pytest.importorskip("pyarrow")
 
 
 @pytest.mark.parametrize(
@@ -34,7 +36,7 @@ def test_one_rule_says_what_is_a_number(text, decimal, value):
     """For a text, for a column of numbers only, and for a column of all kinds of cells."""
     assert_array_equal(number_of(text, decimal), value)
     for others in ([], ["x"]):
-        values, odd = numbers_of([*others, text, "3"], decimal)
+        values, odd = numbers_of(pyarrow.array([*others, text, "3"]), decimal)
         assert_array_equal(values, [*(math.nan for _ in others), value, 3.0])
         is_odd = not math.isfinite(value) and text not in cells.MISSING
         assert odd == [*range(len(others)), *([len(others)] if is_odd else [])]
@@ -48,22 +50,41 @@ def test_the_rule_needs_nothing_but_math():
 
 
 def test_missing_cells_and_truth_values_of_a_column():
-    column = ["1", None, "", "?", "nan", "n/a", "True", "false", "yes"]
+    column = pyarrow.array(["1", None, "", "?", "nan", "n/a", "True", "false", "yes"])
     values, odd = numbers_of(column)
     assert_array_equal(values, [1, *[np.nan] * 5, 1, 0, np.nan])
     assert odd == [8]
-    assert texts_of(column) == ["1", None, None, None, None, "n/a", "True", "false", "yes"]
-    assert texts_of(column, known=("?",))[3] == "?"
-    assert numbers_of(np.array([1.0, np.nan, np.inf]))[1] == [2]
-    assert texts_of(np.array([1.0, np.nan, 2.5])) == ["1", None, "2.5"]
+    assert texts_of(column).to_pylist() == ["1", None, None, None, None, "n/a", "True", "false", "yes"]
+    assert texts_of(column, known=("?",)).to_pylist()[3] == "?"
+    assert numbers_of(pyarrow.array([1.0, np.nan, np.inf, None]))[1] == [2]
+    assert texts_of(pyarrow.array([1.0, np.nan, 2.5])).to_pylist() == ["1", None, "2.5"]
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pyarrow.array([" a", "b ", None]), ["a", "b", None]),
+        (pyarrow.array(["a", "b", "a"]).dictionary_encode(), ["a", "b", "a"]),
+        (pyarrow.array([True, None, False]), ["true", None, "false"]),
+        (pyarrow.array([1, None, 3], pyarrow.int8()), [1.0, None, 3.0]),
+        (pyarrow.array(["1.5", "2"]).cast(pyarrow.decimal128(5, 2)), [1.5, 2.0]),
+    ],
+)
+def test_columns_of_files_are_numbers_or_texts(column, expected):
+    assert readable(column).to_pylist() == expected
+
+
+def test_columns_of_other_types_are_not_readable():
+    assert readable(pyarrow.array([[1], [2]])) is None
 
 
 def test_a_further_kind_of_cell_is_one_reader(monkeypatch):
-    def percentages(texts, decimal):
-        return [number_of(text[:-1], decimal) / 100 if text.endswith("%") else math.nan for text in texts]
+    def percentage(text, decimal):
+        return number_of(text[:-1], decimal) / 100 if text.endswith("%") else math.nan
 
-    assert numbers_of(["12%", "7", "x"])[1] == [0, 2]
-    monkeypatch.setattr(cells, "READERS", (*cells.READERS, percentages))
-    values, odd = numbers_of(["12%", "7", "x", ""])
+    column = pyarrow.array(["12%", "7", "x", ""])
+    assert numbers_of(column)[1] == [0, 2]
+    monkeypatch.setattr(cells, "READERS", (*cells.READERS, percentage))
+    values, odd = numbers_of(column)
     assert_array_equal(values, [0.12, 7.0, np.nan, np.nan])
     assert odd == [2]

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from lssvm import LSSVR, arrays, kernels, sparsify
-from lssvm.arrays import parallel, threads
+from lssvm.arrays import threads
 from lssvm.arrays.threads import parallel_for, run_pair, single_threaded_blas
 
 RNG = np.random.default_rng(0)
@@ -61,10 +61,10 @@ def test_product_with_a_symmetric_matrix(n, monkeypatch):
     for number in (1, 2, 3, 3):
         monkeypatch.setattr(threads, "workers", lambda number=number: number)
         with single_threaded_blas():
-            found.append(parallel.symmetric_product(K, np.repeat(x, 2)[::2]))
+            found.append(arrays.symmetric_product(np.repeat(x, 2)[None, ::2], K)[0])
     assert_allclose(found[0], K @ x, atol=1e-11)
     assert len({one.tobytes() for one in found}) == 1
-    assert_allclose(parallel.symmetric_product(np.asfortranarray(K), x), K @ x, atol=1e-11)
+    assert_allclose(arrays.symmetric_product(x[None, :], np.asfortranarray(K))[0], K @ x, atol=1e-11)
 
 
 @pytest.mark.parametrize(("rows", "n", "columns"), [(70, 45, 33), (33, 17, 200), (129, 64, 5), (1, 20, 9)])
@@ -74,7 +74,7 @@ def test_products_and_triangular_systems_in_pieces(rows, n, columns, in_pieces):
     for left in (A, np.asfortranarray(A), np.repeat(A, 2, axis=1)[:, ::2]):
         for right in (B, np.asfortranarray(B)):
             out = start.copy()
-            parallel.add_product(out, left, right, 1.0)
+            arrays.add_product(out, left, right)
             assert_allclose(out, start + A @ B, atol=1e-12)
         assert_allclose(arrays.gram(left), A.T @ A, atol=1e-12)
     assert_allclose(
@@ -89,7 +89,7 @@ def test_products_and_triangular_systems_in_pieces(rows, n, columns, in_pieces):
     assert_allclose(arrays.solve_lower(L, B), inverse @ B, atol=1e-12)
     assert_allclose(arrays.solve_lower(L, B, transpose=True), inverse.T @ B, atol=1e-12)
     solved = B.copy()
-    parallel.solve_columns(L, solved)
+    arrays.solve_columns(L, solved)
     assert_allclose(solved, inverse @ B, atol=1e-12)
 
 
@@ -100,7 +100,7 @@ def test_arrays_that_are_not_stored_by_rows_are_copied(in_pieces):
     apart = np.frombuffer(b"x" + line[:35].tobytes(), offset=1).reshape(5, 7)  # not aligned
     for A in (windows, row, apart, windows[::-1], windows.astype(">f8")):
         out = np.zeros((len(A), 9))
-        parallel.add_product(out, A, B, 0.0)
+        assert arrays.add_product(out, A, B) is out
         assert_allclose(out, A @ B, atol=1e-12)
         assert_allclose(arrays.mirrored(arrays.add_gram(None, A)), A.T @ A, atol=1e-12)
 
@@ -110,8 +110,7 @@ def test_a_fit_is_the_same_with_any_number_of_threads(monkeypatch):
     y = np.sin(X[:, 0])
     fits = []
     for number in (1, 2, 3, 3):
-        for module in (parallel, threads):
-            monkeypatch.setattr(module, "workers", lambda number=number: number)
+        monkeypatch.setattr(threads, "workers", lambda number=number: number)
         fits.append(LSSVR(kernels.RBF(2.0), C=10.0).fit(X, y).loo_residuals_)
     assert_allclose(fits[1], fits[0], rtol=1e-9)
     assert_allclose(fits[2], fits[0], rtol=1e-9)
@@ -336,11 +335,10 @@ def test_what_cannot_be_worked_on_in_place_is_refused(spoil):
     """BLAS would write float64 by rows over whatever lies there."""
     L, Z = np.eye(4), spoil(np.ones((6, 4)))
     for work in (
-        lambda: parallel.solve_rows(L, Z, turn=True),
-        lambda: parallel.multiply_rows(L, Z, turn=False),
-        lambda: parallel.add_product(Z, np.ones((6, 3)), np.ones((3, 4)), 1.0),
-        lambda: parallel.solve_columns(np.eye(6), Z),
-        lambda: parallel.add_gram(Z[:4], np.ones((5, 4)), 1.0),
+        lambda: threads.by_triangle(threads.dtrsm, L, Z, turn=True),
+        lambda: threads.by_triangle(threads.dtrmm, L, Z, turn=False),
+        lambda: arrays.solve_columns(np.eye(6), Z),
+        lambda: arrays.add_gram(Z[:4], np.ones((5, 4))),
     ):
         with pytest.raises(TypeError, match="row-major float64"):
             work()

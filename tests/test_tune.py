@@ -23,9 +23,8 @@ from lssvm.problem import Problem, column_spread, order_by_content
 from lssvm.tune import choose_C, widths
 from lssvm.tune.criteria import LooError
 from lssvm.tune.leave_one_out import as_requested, tuned
-from lssvm.tune.samples import Screening, droppable
 from lssvm.tune.search import FEWEST_WIDTHS, completed, first_stage
-from lssvm.tune.widths import Candidate, WidthSearch
+from lssvm.tune.widths import Candidate, Criterion, WidthSearch, droppable
 
 SIGMA = np.array([1.2, 2.0, 0.8])
 SMOOTH = {
@@ -326,7 +325,7 @@ def test_a_basis_is_tuned_on_a_sample_and_C_on_all_rows():
     new, truth = make_friedman1(500, 5, noise=0.0, random_state=1)
     model = LSSVR(RBF(ard=True)).fit(X, y)
     assert np.sqrt(np.mean((model.predict(new) - truth) ** 2)) < 0.2
-    plan = model._problem_.paths["LeaveOneOut"].plan
+    plan = model.fitted_.problem.paths["LeaveOneOut"].plan
     assert any("2000 rows and 250 basis points" in part for part in plan)
     assert plan[-1] == "C on all rows"
 
@@ -382,7 +381,7 @@ def test_classes_report_their_error_rate_and_log_loss():
     X, y = datasets.load_ripley(return_X_y=True)
     model = LSSVC().fit(X, y)
     assert model.path_.error_rate == np.mean(model.loo_predictions_ != y)
-    assert_allclose(model.path_.loo, math.exp(log_deviance(model._problem_)), rtol=1e-9)
+    assert_allclose(model.path_.loo, math.exp(log_deviance(model.fitted_.problem)), rtol=1e-9)
 
 
 @pytest.mark.parametrize("steps", [[], [sparsify.Random(30, random_state=0)]], ids=["dense", "basis"])
@@ -390,7 +389,7 @@ def test_C_of_classes_is_the_best_of_a_fine_grid(steps):
     X, y = load_iris(return_X_y=True)
     model = LSSVC(RBF(2.0), steps=steps).fit(X, y)
     losses = [LSSVC(RBF(2.0), C=C, steps=steps).fit(X, y) for C in np.geomspace(1e-2, 1e4, 40)]
-    assert model.path_.loo <= min(math.exp(log_deviance(fit._problem_)) for fit in losses) * (1 + 1e-9)
+    assert model.path_.loo <= min(math.exp(log_deviance(fit.fitted_.problem)) for fit in losses) * (1 + 1e-9)
 
 
 def test_squared_residuals_may_choose_for_classes_too():
@@ -447,7 +446,7 @@ def test_k_fold_of_classes_is_the_log_loss_of_refits():
     X, y = datasets.load_ripley(return_X_y=True)
     model = LSSVC(RBF(0.8), steps=[tune.KFold(5)]).fit(X, y)
     left_out = np.empty(len(y))
-    for part in tune.KFold(5)._parts(model._problem_):
+    for part in tune.KFold(5)._parts(model.fitted_.problem):
         rest = np.setdiff1d(np.arange(len(y)), part)
         left_out[part] = LSSVC(RBF(0.8), C=model.C_, steps=[]).fit(X[rest], y[rest]).decision_function(X[part])
     targets = np.where(y == model.classes_[1], 1.0, -1.0)[:, None]
@@ -459,7 +458,7 @@ def test_k_fold_of_classes_is_the_log_loss_of_refits():
 def test_k_fold_is_the_best_of_refits(steps):
     X, y = datasets.load_motorcycle(return_X_y=True)
     model = LSSVR(RBF(8.0), steps=[*steps, tune.KFold(5)]).fit(X, y)
-    parts = tune.KFold(5)._parts(model._problem_)
+    parts = tune.KFold(5)._parts(model.fitted_.problem)
 
     def error(C):
         total = 0.0
@@ -477,7 +476,7 @@ def test_k_fold_is_the_best_of_refits(steps):
 def test_holdout_is_the_best_on_the_rows_held_out():
     X, y = datasets.load_motorcycle(return_X_y=True)
     model = LSSVR(RBF(8.0), steps=[tune.Holdout(0.25)]).fit(X, y)
-    held = tune.Holdout(0.25)._parts(model._problem_)[0]
+    held = tune.Holdout(0.25)._parts(model.fitted_.problem)[0]
     rest = np.setdiff1d(np.arange(len(y)), held)
     assert len(held) == round(0.25 * len(y))
 
@@ -491,7 +490,7 @@ def test_holdout_is_the_best_on_the_rows_held_out():
 
 def test_holdout_does_not_take_one_factor_for_another():
     X, y = datasets.load_motorcycle(return_X_y=True)
-    step, problem = tune.Holdout(0.25), LSSVR(RBF(8.0), C=1.0).fit(X, y)._problem_
+    step, problem = tune.Holdout(0.25), LSSVR(RBF(8.0), C=1.0).fit(X, y).fitted_.problem
     fitted, held, residuals = step._residuals(problem, step._parts(problem))
     narrow, wide = (fitted.replace(kernel=RBF(width)).factorise() for width in (1.0, 50.0))
     expected = residuals(wide, 1.0)
@@ -554,8 +553,13 @@ def test_the_machine_of_the_C_path_is_that_of_a_factor_of_its_own(weighted, monk
     weights = np.random.default_rng(0).uniform(0.2, 2.0, len(y)) if weighted else None
     model = LSSVR(RBF(1.0), steps=[sparsify.Random(60, random_state=0)])
     found = model.fit(X, y, weights)
-    solved = []
-    monkeypatch.setattr(Problem, "_solve_once", lambda self, *loo: solved.append(self))
+    solved, usual = [], Problem.factorise
+
+    def factorise(self, C=None, *, every=False, quick=False):
+        solved.extend([] if every or quick else [self])
+        return usual(self, C, every=every, quick=quick)
+
+    monkeypatch.setattr(Problem, "factorise", factorise)
     LSSVR(RBF(1.0), steps=model.steps).fit(X, y, weights)  # by the path alone
     monkeypatch.undo()
     assert not solved
@@ -593,7 +597,7 @@ def test_groups_stay_together(splitter, estimator):
     groups = np.arange(len(y)) // 7
     step = tune.KFold(5, splitter=splitter, groups=groups)
     model = estimator(RBF(8.0), steps=[step]).fit(X, y if estimator is LSSVR else y > -20)
-    parts = step._parts(model._problem_)
+    parts = step._parts(model.fitted_.problem)
     assert len(parts) == 5
     for part in parts:
         assert not set(groups[part]) & set(np.delete(groups, part))
@@ -709,8 +713,8 @@ def test_pairs_are_screened():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1000, 12))
     X[:, 5] = rng.integers(0, 2, 1000)  # a column of few values has fewer independent functions
-    screening = Screening(Problem(RBF(), X, X[:, :1], np.ones(1000)))
-    effects = screening.effects(np.column_stack([X[:, 0] * X[:, 1], X[:, 2] ** 2]) + rng.standard_normal((1000, 2)))
+    criterion = Criterion(Problem(RBF(), X, X[:, :1], np.ones(1000)), X.std(axis=0))
+    effects = criterion.effects_of(np.column_stack([X[:, 0] * X[:, 1], X[:, 2] ** 2]) + rng.standard_normal((1000, 2)))
     assert (effects[:3] > 20.0).all()
     assert (effects[3:] < 5.0).all()
 
@@ -1000,7 +1004,7 @@ def test_a_measured_basis_is_as_robust_as_a_given_one(small_sizes):
     X, truth, _, y = outlying(600, 3)
     measured = LSSVR(RBF(), steps=[sparsify.Random(random_state=0)], robust="hampel").fit(X, y)
     assert np.sqrt(np.mean((measured.predict(X) - truth) ** 2)) < 0.06
-    assert measured._problem_.robust.iterations == tune.ROBUST_ITERATIONS
+    assert measured.fitted_.problem.robust.iterations == tune.ROBUST_ITERATIONS
 
 
 def test_rows_of_no_weight_do_not_move_C():
@@ -1210,7 +1214,7 @@ def test_weights_of_a_stack_with_few_rows_per_column():
     model, ridge = LSSVR().fit(X[:40], y[:40]), RidgeCV(np.geomspace(1, 1e4, 20)).fit(X[:40], y[:40])
     errors = [np.sqrt(np.mean((fitted.predict(X[40:]) - y[40:]) ** 2)) for fitted in (model, ridge)]
     assert errors[0] < 1.1 * errors[1]
-    members = [member._problem_ for member in model.members_]
+    members = [member.fitted_.problem for member in model.members_]
     assert tune.weighs_by_folds(members)
     assert not tune.weighs_by_folds([member.replace(asked=(RBF(), None)) for member in members])
     problems = [

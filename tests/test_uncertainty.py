@@ -1,6 +1,7 @@
 """Adaptive and full conformal intervals, quantiles and groups against refits and brute force."""
 
 import copy
+import dataclasses
 import math
 import pickle
 import time
@@ -13,6 +14,7 @@ from scipy.stats import binom, norm
 from sklearn.base import clone
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, plotting, save, sparsify
+from lssvm.estimators.interval_mixin import distribution, loo_distribution
 from lssvm.intervals import FittedLoo, noise_scale, set_scores, set_thresholds
 from lssvm.intervals.conformal import _largest
 from lssvm.intervals.scale import OUTLIERS, SMALLEST, interval_scores
@@ -50,7 +52,7 @@ def refitted(model, X, y, weights):
     """f of the same model with other rows or weights; kernel, C and basis are held fixed."""
     parts = []
     for member, share in members(model):
-        basis = member.support_vectors_ if member.support_ is None else member._problem_.X[member.support_]
+        basis = member.support_vectors_ if member.support_ is None else member.fitted_.problem.X[member.support_]
         steps = [sparsify.Given(basis)]
         parts.append((LSSVR(member.kernel_, member.C_, steps=steps).fit(X, y, weights), share))
     return lambda Z: sum(share * part.predict(Z) for part, share in parts)
@@ -65,7 +67,7 @@ def test_adaptive_intervals_equal_refits_of_both_models(name, outputs):
     unfitted, sample_weight = MODELS[name]
     model = clone(unfitted).fit(X, y, sample_weight)
     found = model.predict_interval(NEW, 0.8, "adaptive").reshape(5, 2, -1)
-    choice = model._scale_choice_
+    choice = model.fitted_.scale_choice
     given = np.ones(40) if sample_weight is None else sample_weight
     rows = np.flatnonzero(given)
     loo = model.loo_residuals_.reshape(40, -1)
@@ -94,7 +96,7 @@ def test_auto_is_adaptive_for_outputs_with_uneven_noise():
     X, y = uneven(200, 2)
     model = LSSVR(kernels.RBF(1.5), C=20.0).fit(X, y)
     auto, plain, adaptive = (model.predict_interval(NEW, 0.9, m) for m in ("auto", "jackknife+", "adaptive"))
-    assert model._scale_choice_.uneven == (True, False)
+    assert model.fitted_.scale_choice.uneven == (True, False)
     assert_array_equal(auto[:, :, 0], adaptive[:, :, 0])
     assert_array_equal(auto[:, :, 1], plain[:, :, 1])
     assert (np.abs(auto[:, :, 0] - plain[:, :, 0]) > 0.01).any()
@@ -138,11 +140,11 @@ def test_the_scale_is_that_of_the_residuals_behind_the_intervals(tmp_path):
     y = X[:, 0] + 2.0 * X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=100)
     model = LSSVR(kernels.RBF(ard=True)).fit(X, y)
     ends = model.predict_interval(NEW_WIDE, method="adaptive")
-    distribution = model._jackknife(method="adaptive")
-    searched = distribution.residuals
+    found = distribution(model, method="adaptive")
+    searched = found.residuals
     assert np.mean(np.abs(searched[:, 0])) > np.mean(np.abs(model.loo_residuals_))
     again = noise_scale(X, np.ones(100), np.arange(100), searched)
-    assert_allclose(distribution.scale.own, again.own, rtol=1e-10)
+    assert_allclose(found.scale.own, again.own, rtol=1e-10)
     diagnose.scores(model)  # uses leave-one-out residuals, and must not change the intervals
     assert_array_equal(model.predict_interval(NEW_WIDE, method="adaptive"), ends)
     save(model, tmp_path / "model.lssvm")
@@ -284,7 +286,8 @@ def test_quantiles_are_those_of_refits_plus_residuals(name):
     X, y = uneven(40)
     unfitted, sample_weight = MODELS[name]
     model = clone(unfitted).fit(X, y, sample_weight)
-    model._noise_scale_ = (model._loo_model().residuals, None)  # even noise
+    scale = model.fitted_.loo_rows.residuals[model.weights_ > 0], None  # even noise
+    model.fitted_ = dataclasses.replace(model.fitted_, scale=scale)
     rows = np.flatnonzero(model.weights_)
     values = []
     for i in rows:
@@ -342,7 +345,8 @@ def test_leave_one_out_scores_of_the_distribution(outputs):
     model = LSSVR(**GIVEN).fit(X, y, weights)
     rows = np.flatnonzero(weights)
     r = model.loo_residuals_.reshape(90, -1)[rows]
-    scale = np.ones(r.shape) if model._noise_scale().where_uneven() is None else model._noise_scale().where_uneven().own
+    found = loo_distribution(model).scale
+    scale = np.ones(r.shape) if found is None else found.own
     assert scale[:, 0].std() > 0.1
     z = r / scale
     half, scores, values = np.empty(r.shape), np.empty(r.shape), np.empty(r.shape)
@@ -490,7 +494,7 @@ def test_confidence_intervals_follow_their_definition(name):
     model = clone(unfitted).fit(X, y, sample_weight)
     S, H = smoother_matrix(model, X, NEW), smoother_matrix(model, X, X)
     f = model.predict(X)
-    scale = model._loo_distribution().scale
+    scale = loo_distribution(model).scale
     unit = 1 / np.sqrt(model.weights_) if scale is None else scale.own[:, 0]
     rest = (np.eye(40) - H) * unit / unit[:, None]  # pure noise of size `unit` leaves the residuals rest @ z
     deviation = unit * np.sqrt(np.sum(((y - f) / unit) ** 2) / np.trace(rest.T @ rest))
@@ -554,7 +558,7 @@ def test_confidence_intervals_need_all_rows():
     whole = LSSVR(**GIVEN, steps=[points]).fit(X, y)
     chunked = LSSVR(**GIVEN, steps=[points]).fit_chunks([(X[:25], y[:25]), (X[25:], y[25:])])
     assert_allclose(chunked.confidence_interval(NEW), whole.confidence_interval(NEW), rtol=1e-6)
-    with mock.patch("lssvm.estimators.chunked.SAMPLE_ROWS", 30):
+    with mock.patch("lssvm.estimators.chunks.SAMPLE_ROWS", 30):
         part = LSSVR(**GIVEN, steps=[points]).fit_chunks([(X[:25], y[:25]), (X[25:], y[25:])])
     with pytest.raises(ValueError, match=r"all training rows.*30 of 60"):
         part.confidence_interval(NEW)
@@ -590,11 +594,11 @@ def test_copies_and_files_leave_the_factors_out(tmp_path):
     assert len(pickle.dumps(model)) < size + 1500
     save(model, tmp_path / "model.lssvm")
     read = load(tmp_path / "model.lssvm")
-    assert read._scale_choice_.uneven == (True,)
+    assert read.fitted_.scale_choice.uneven == (True,)
     for other in (read, pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         assert_allclose(other.predict_interval(NEW), expected, rtol=1e-12)
     model.fit(X[::-1][:100], y[::-1][:100])
-    assert "_scale_choice_" not in vars(model)
+    assert model.fitted_.scale_choice is None
 
 
 # Corner cases ---------------------------------------------------------------------------------------------------------
@@ -616,7 +620,7 @@ def test_few_rows_and_constant_targets(method):
 def test_fitted_loo_gives_the_models_own_residuals():
     X, y = uneven(40)
     model = LSSVR(**GIVEN).fit(X, y)
-    found = FittedLoo(model._problem_, model._fit_)
+    found = FittedLoo(model.fitted_.problem, model.fitted_.fit)
     own = found.predictions(X)[np.arange(40), np.arange(40), 0]
     assert_allclose(own, model.loo_predictions_, rtol=1e-10)
 

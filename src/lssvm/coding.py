@@ -15,6 +15,7 @@ import scipy
 from scipy.special import expit, softmax
 
 from . import arrays
+from .losses import best_slope
 
 CODINGS = ("one-vs-rest", "one-vs-one")
 SURE = 1e-7  # smallest probability of a class in a pair: libsvm's value
@@ -84,34 +85,20 @@ def pair_losses(values: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_cl
     own = (codes[:, None] == second[None, :]) * 1.0 - (codes[:, None] == first[None, :])
     margins = own * values
 
-    def of_pairs(slope: float) -> np.ndarray:
-        wrong = np.where(own != 0.0, np.exp(np.clip(-slope * margins, -FAR, FAR)), 0.0).sum(axis=1)
-        return np.column_stack([1.0 / (1.0 + wrong), wrong / (1.0 + wrong)])
-
     targets = platt_targets(codes, weights, n_classes)
-    aims = np.take_along_axis(targets, codes[:, None], axis=1)
-    guess = _coupled_slope(of_pairs, np.hstack([aims, 1.0 - aims]), weights)[0]
-    return _coupled_slope(lambda slope: couple(values, n_classes, slope), targets, weights, guess)
+    aims = np.take_along_axis(targets, codes[:, None], axis=1)[:, 0]
 
-
-def _coupled_slope(
-    probabilities: Callable[[float], np.ndarray], targets: np.ndarray, weights: np.ndarray, guess: float | None = None
-) -> tuple[float, np.ndarray]:
-    """The slope that minimises the log loss of `probabilities` (rows, classes), and the log loss of every row.
-
-    The search is short if there is a guess.
-    """
+    def loss_of_pairs(log_slope: float) -> float:
+        odds = np.where(own != 0.0, np.exp(np.clip(-math.exp(log_slope) * margins, -FAR, FAR)), 0.0).sum(axis=1)
+        right, wrong = np.maximum(1.0 / (1.0 + odds), TINY), np.maximum(odds / (1.0 + odds), TINY)
+        return -float(weights @ (aims * np.log(right) + (1.0 - aims) * np.log(wrong)))
 
     def losses(log_slope: float) -> np.ndarray:
-        return -np.sum(targets * np.log(np.maximum(probabilities(math.exp(log_slope)), TINY)), axis=1)
+        p = couple(values, n_classes, math.exp(log_slope))
+        return -np.sum(targets * np.log(np.maximum(p, TINY)), axis=1)
 
-    def total(log_slope: float) -> float:
-        return float(weights @ losses(log_slope))
-
-    if guess is None:
-        found = float(scipy.optimize.minimize_scalar(total, bounds=SLOPES, method="bounded", options={"xatol": 0.05}).x)
-        return math.exp(found), losses(found)
-    found = vertex(total, math.log(guess), STEP, MOVES)
+    guess = scipy.optimize.minimize_scalar(loss_of_pairs, bounds=SLOPES, method="bounded", options={"xatol": 0.05}).x
+    found = vertex(lambda log_slope: float(weights @ losses(log_slope)), float(guess), STEP, MOVES)
     return math.exp(found), losses(found)
 
 
@@ -154,15 +141,13 @@ def platt_targets(codes: np.ndarray, weights: np.ndarray, n_classes: int) -> np.
 
 
 def softmax_slope(logits: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> float:
-    """The slope s > 0 of softmax(s * logits) with the largest likelihood: the root of an increasing derivative."""
+    """The slope s > 0 of softmax(s * logits) with the largest likelihood."""
 
-    def derivative(slope: float) -> float:
-        return float(weights @ np.sum((softmax(slope * logits, axis=1) - targets) * logits, axis=1))
+    def derivatives(slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        p = softmax(slope * logits, axis=1)
+        mean = np.sum(p * logits, axis=1)
+        spread = np.sum(p * logits**2, axis=1) - mean**2
+        return weights @ (mean - np.sum(targets * logits, axis=1)), weights @ spread
 
     size = float(np.max(np.abs(logits), initial=0.0)) or 1.0
-    high, low = 1.0 / size, 1e-6 / size  # positive, so that the predicted class stays the most probable
-    if derivative(low) >= 0.0:
-        return low
-    while derivative(high) < 0.0:
-        high *= 2.0
-    return float(scipy.optimize.brentq(derivative, low, high, xtol=1e-14 * high, rtol=1e-14))
+    return float(best_slope(derivatives, np.array(1.0 / size)))

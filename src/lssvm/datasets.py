@@ -12,8 +12,6 @@ __all__ = ["load_motorcycle", "load_ripley", "load_tictactoe", "make_additive", 
 
 XY = tuple[NDArray[Any], NDArray[Any]]
 
-_LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
-
 
 def load_motorcycle(*, return_X_y: bool = False) -> Bunch | XY:
     """Head acceleration (g) against time (ms) in simulated motorcycle crashes.
@@ -36,8 +34,7 @@ def load_motorcycle(*, return_X_y: bool = False) -> Bunch | XY:
     >>> X.shape, float(y.min()), float(y.max())
     ((133, 1), -134.0, 75.0)
     """
-    X, y = _read("motorcycle.csv")
-    return _pack(X, y, ["times"], "accel", "motorcycle.txt", return_X_y)
+    return _load("motorcycle.csv", "motorcycle.txt", return_X_y)
 
 
 def load_ripley(*, subset: str = "train", return_X_y: bool = False) -> Bunch | XY:
@@ -66,8 +63,7 @@ def load_ripley(*, subset: str = "train", return_X_y: bool = False) -> Bunch | X
     """
     if subset not in ("train", "test"):
         raise ValueError(f"subset={subset!r} is unknown; use subset='train' or subset='test'.")
-    X, y = _read(f"ripley_{subset}.csv")
-    return _pack(X, y.astype(np.int64), ["xs", "ys"], "yc", "ripley.txt", return_X_y)
+    return _load(f"ripley_{subset}.csv", "ripley.txt", return_X_y, np.int64)
 
 
 def load_tictactoe(*, return_X_y: bool = False) -> Bunch | XY:
@@ -91,14 +87,7 @@ def load_tictactoe(*, return_X_y: bool = False) -> Bunch | XY:
     >>> X.shape, int((y == 1).sum())
     ((958, 9), 626)
     """
-    boards = _final_boards()
-    rank = {1: 0, -1: 1, 0: 2}
-    order = sorted(boards, key=lambda board: (-boards[board], [rank[cell] for cell in board]))
-    X = np.array(order, dtype=np.float64)
-    y = np.array([boards[board] for board in order], dtype=np.int64)
-    rows, columns = ("top", "middle", "bottom"), ("left", "middle", "right")
-    names = [f"{row}_{column}" for row in rows for column in columns]
-    return _pack(X, y, names, "x_wins", "tictactoe.txt", return_X_y)
+    return _load("tictactoe.csv", "tictactoe.txt", return_X_y, np.int64)
 
 
 def make_sinc(
@@ -219,34 +208,16 @@ def _text(file: str) -> str:
     return (files("lssvm") / "data" / file).read_text(encoding="utf-8")
 
 
-def _read(file: str) -> XY:
-    table = np.loadtxt(_text(file).splitlines(), delimiter=",", skiprows=1)
-    return table[:, :-1].copy(), table[:, -1].copy()
-
-
-def _pack(X: NDArray[Any], y: NDArray[Any], names: list[str], target: str, descr: str, return_X_y: bool) -> Bunch | XY:
-    """(X, y), or a Bunch with the names of the columns and the description in a file."""
+def _load(file: str, descr: str, return_X_y: bool, kind: type = np.float64) -> Bunch | XY:
+    """(X, y) of a file with a header, or a Bunch that also has its names and the description in another file."""
+    header, *lines = _text(file).splitlines()
+    table = np.loadtxt(lines, delimiter=",")
+    X: NDArray[Any] = table[:, :-1].copy()
+    y: NDArray[Any] = table[:, -1].astype(kind)
     if return_X_y:
         return X, y
+    *names, target = header.split(",")
     return Bunch(data=X, target=y, feature_names=names, target_names=[target], DESCR=_text(descr))
-
-
-def _final_boards() -> dict[tuple[int, ...], int]:
-    """Every final board of a legal game, with +1 if x has won and -1 otherwise."""
-    final: dict[tuple[int, ...], int] = {}
-    boards: set[tuple[int, ...]] = {(0,) * 9}
-    for player in (1, -1, 1, -1, 1, -1, 1, -1, 1):  # all boards after each move, x first
-        moved = {
-            (*board[:cell], player, *board[cell + 1 :]) for board in boards for cell in range(9) if board[cell] == 0
-        }
-        boards = set()
-        for board in moved:
-            won = any(board[i] == board[j] == board[k] == player for i, j, k in _LINES)
-            if won or 0 not in board:
-                final[board] = 1 if won and player == 1 else -1
-            else:
-                boards.add(board)
-    return final
 
 
 def _check_int(name: str, value: int, *, least: int, example: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy.special import entr
@@ -23,14 +24,14 @@ class Loss:
     """A loss as a function of the margin m = t f, t = -1 or +1: its value, slope -d/dm and curvature d^2/dm^2.
 
     `third` is the derivative of the logarithm of the curvature, `dual` the smallest value of loss(m) + share m: a
-    lower bound on the minimum of a problem is made of it.
+    lower bound on the minimum of a problem is made of it. Unless a loss says otherwise, it is half the squared slope.
     """
 
     is_quadratic = False  # one step of Newton's method suffices
     is_smooth = True  # the curvature changes continuously
 
     def value(self, margin: Array) -> Array:
-        raise NotImplementedError
+        return 0.5 * self.slope(margin) ** 2
 
     def slope(self, margin: Array) -> Array:
         raise NotImplementedError
@@ -42,7 +43,7 @@ class Loss:
         return 0.0 * margin
 
     def dual(self, share: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
+        return share - 0.5 * share**2
 
 
 class Squared(Loss):
@@ -50,26 +51,17 @@ class Squared(Loss):
 
     is_quadratic = True
 
-    def value(self, margin: Array) -> Array:
-        return 0.5 * (1.0 - margin) ** 2
-
     def slope(self, margin: Array) -> Array:
         return 1.0 - margin
 
     def curvature(self, margin: Array) -> Array:
         return 0.0 * margin + 1.0
 
-    def dual(self, share: np.ndarray) -> np.ndarray:
-        return share - 0.5 * share**2
-
 
 class SquaredHinge(Loss):
     """1/2 max(0, 1 - m)^2: rows beyond the margin cost nothing."""
 
     is_smooth = False
-
-    def value(self, margin: Array) -> Array:
-        return 0.5 * arrays.namespace(margin).clip(1.0 - margin, 0.0, None) ** 2
 
     def slope(self, margin: Array) -> Array:
         return arrays.namespace(margin).clip(1.0 - margin, 0.0, None)
@@ -78,8 +70,7 @@ class SquaredHinge(Loss):
         return arrays.namespace(margin).where(margin < 1.0, 1.0 + 0.0 * margin, 0.0 * margin)
 
     def dual(self, share: np.ndarray) -> np.ndarray:
-        share = np.maximum(share, 0.0)  # negative by rounding errors
-        return share - 0.5 * share**2
+        return super().dual(np.maximum(share, 0.0))  # negative by rounding errors
 
 
 class Logistic(Loss):
@@ -116,7 +107,7 @@ class Logistic(Loss):
 LOSSES: dict[str, Loss] = {"squared": Squared(), "squared_hinge": SquaredHinge(), "logistic": Logistic()}
 
 
-def log_press(e: Array, complement: Array) -> tuple[float, Array, Array]:
+def log_press(e: Array, complement: Array, *_: Array) -> tuple[float, Array, Array]:
     """log of PRESS = sum (e/(1 - h))^2, from scaled residuals e (l, k) and 1 - h (l, 1); its derivatives in e and h."""
     xp = arrays.namespace(e)
     r = e / complement
@@ -147,25 +138,37 @@ def log_loss(f: Array, targets: Array, weights: Array) -> tuple[Array, Array]:
     two columns. As in Platt (1999), the target probability of a class of n rows is (n + 1)/(n + 2), so that the slope
     of separable classes is finite.
     """
-    xp = arrays.namespace(f)
-    v = weights[:, None] * (
-        f.shape[0] / float(xp.sum(weights))
-    )  # mean 1: the scale of the weights does not affect the targets
+    xp, logistic = arrays.namespace(f), LOSSES["logistic"]
+    v = weights[:, None] * (f.shape[0] / float(xp.sum(weights)))  # mean 1: their scale does not affect the targets
     positive = xp.sum(xp.where(targets > 0, v, 0.0 * targets), axis=0)[None, :]
     count = xp.where(targets > 0, positive, f.shape[0] - positive)
     miss, v = (1.0 / (count + 2.0))[:, None, :], v[:, :, None]
     margin = targets[:, None, :] * f
-    margin = xp.where(
-        margin > -MARGIN, xp.clip(margin, None, MARGIN), 0.0 * targets[:, None, :] - MARGIN
-    )  # also for NaN
+    lowest = 0.0 * targets[:, None, :] - MARGIN  # also for NaN
+    margin = xp.where(margin > -MARGIN, xp.clip(margin, None, MARGIN), lowest)
     weighted = v * margin
     total = lambda values: xp.sum(values, axis=(0, 2))[None, :, None]  # noqa: E731
-    slope = 3.0 / (xp.sqrt(total(weighted * margin) / total(v + 0.0 * margin)) + EPS)
+
+    def derivatives(slope: Array) -> tuple[Array, Array]:
+        wrong = logistic.slope(slope * margin)
+        return total(weighted * (miss - wrong)), total(weighted * margin * wrong * (1.0 - wrong))
+
+    slope = best_slope(derivatives, 3.0 / (xp.sqrt(total(weighted * margin) / total(v + 0.0 * margin)) + EPS))
+    z, size = slope * margin, f.shape[0] * (1.0 if f.shape[2] == 1 else 2.0)
+    loss = total(v * (logistic.value(z) + miss * z))[0, :, 0] / size
+    return loss, v * (miss - logistic.slope(z)) * slope * targets[:, None, :] / size
+
+
+def best_slope(derivatives: Callable[[Array], tuple[Array, Array]], slope: Array) -> Array:
+    """The slopes > 0 of the smallest log losses, within a factor of a million of those given.
+
+    `derivatives` returns the first two derivatives of the losses, of which the first increases with the slope: Newton's
+    method, safeguarded by a bracket.
+    """
+    xp = arrays.namespace(slope)
     low, high = slope / 1e6, slope * 1e6
-    for _ in range(SLOPE_STEPS):  # Newton's method, safeguarded by a bracket: the derivative increases
-        p = 1.0 / (1.0 + xp.exp(xp.clip(-slope * margin, None, 700.0)))
-        first = total(weighted * (p - 1.0 + miss))
-        second = total(weighted * margin * p * (1.0 - p))
+    for _ in range(SLOPE_STEPS):
+        first, second = derivatives(slope)
         low, high = xp.where(first < 0, slope, low), xp.where(first > 0, slope, high)
         step = slope - first / (second + TINY)
         step = xp.where((step > low) & (step < high), step, xp.sqrt(low * high))
@@ -173,8 +176,4 @@ def log_loss(f: Array, targets: Array, weights: Array) -> tuple[Array, Array]:
         slope = step
         if change < SLOPE_ACCURACY:
             break
-    z = slope * margin
-    p = 1.0 / (1.0 + xp.exp(xp.clip(-z, None, 700.0)))
-    losses = xp.clip(-z, 0.0, None) + xp.log1p(xp.exp(-xp.abs(z))) + miss * z
-    size = f.shape[0] * (1.0 if f.shape[2] == 1 else 2.0)
-    return total(v * losses)[0, :, 0] / size, (v * (p - 1.0 + miss) * slope) * targets[:, None, :] / size
+    return slope

@@ -1,4 +1,4 @@
-"""Progress of long computations, reported to a listener such as `Line`.
+"""Progress of long computations, reported to a listener such as `Line`, and counts in messages.
 
 Without a listener nothing is counted. Code that plans work announces an upper bound of it (`expect`); code that does
 the work reports it (`did`). When a part ends early, such as a search that converges, its remaining work is dropped.
@@ -80,30 +80,27 @@ def _clock(seconds: float) -> str:
 
 
 class _Work:
+    """The work done, and what is left of each part that was announced."""
+
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
         self.done = self.share = 0.0
-        self.parts: list[_Part] = []
-        self.now: _Part | None = None
+        self.left: list[float] = []
+        self.now: int | None = None  # the part that work counts towards
 
     def report(self) -> None:
-        left = sum(part.left for part in self.parts)
-        self.share = max(self.share, self.done / max(self.done + left, 1.0))  # parts may be announced late
+        self.share = max(self.share, self.done / max(self.done + sum(self.left), 1.0))  # parts may be announced late
         self.listener(self.share)
 
-
-class _Part:
-    """A part of the work: work done inside the context counts towards it, and at the end nothing of it remains."""
-
-    def __init__(self, work: _Work, most: float) -> None:
-        self.work, self.left = work, most
-
-    def __enter__(self) -> None:
-        self.work.now = self
-
-    def __exit__(self, *_: object) -> None:
-        self.work.now, self.left = None, 0.0
-        self.work.report()
+    @contextmanager
+    def part(self, number: int) -> Iterator[None]:
+        """Work done inside the context counts towards this part, of which nothing remains at the end."""
+        self.now = number
+        try:
+            yield
+        finally:
+            self.now, self.left[number] = None, 0.0
+            self.report()
 
 
 _work: ContextVar[_Work | None] = ContextVar("lssvm_work", default=None)
@@ -133,9 +130,8 @@ def expect(most: Callable[[], float]) -> AbstractContextManager[None]:
     work = _work.get()
     if work is None:
         return nullcontext()
-    part = _Part(work, most())
-    work.parts.append(part)
-    return part
+    work.left.append(most())
+    return work.part(len(work.left) - 1)
 
 
 def did(amount: Callable[[], float]) -> None:
@@ -146,7 +142,7 @@ def did(amount: Callable[[], float]) -> None:
     done = amount()
     work.done += done
     if work.now is not None:
-        work.now.left = max(work.now.left - done, 0.0)
+        work.left[work.now] = max(work.left[work.now] - done, 0.0)
     work.report()
 
 
@@ -170,3 +166,8 @@ def gradient_work(rows: int, basis: int | None, columns: int) -> float:
     """Approximate work of the derivative of the leave-one-out loss, in the units of `work`."""
     size, slope = (rows, 0.1) if basis is None else (basis, 0.0)
     return rows * size * (12.0 + 3.0 * columns + slope * size)
+
+
+def counted(count: int, singular: str, plural: str = "") -> str:
+    """A number and a noun, with or without a verb: "1 row", "2 rows"; "1 row is", "2 rows are"."""
+    return f"{count} {singular if count == 1 else plural or singular + 's'}"

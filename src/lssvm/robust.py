@@ -33,11 +33,11 @@ class WeightFunction(BaseEstimator):
 
     def __call__(self, residuals: np.ndarray, sample_weight: np.ndarray | None = None) -> np.ndarray:
         """One weight per row of the residuals (rows, or rows x outputs)."""
+        self.check()
         return self.from_scales(residuals, self.scales(residuals, sample_weight))
 
     def scales(self, residuals: np.ndarray, sample_weight: np.ndarray | None = None) -> np.ndarray:
         """The robust scale of each output; 0 if the residuals are rounding errors."""
-        self.check()
         columns = np.asarray(residuals, dtype=float).reshape(len(residuals), -1)
         scales = np.array([robust_scale(column, self.scale, sample_weight) for column in columns.T])
         return np.where(scales > 1e-12 * np.max(np.abs(columns), axis=0, initial=0.0), scales, 0.0)

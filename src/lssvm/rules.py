@@ -178,11 +178,10 @@ def violations(owner: Any, place: str = "") -> Iterator[tuple[str, Exception]]:
         if not holds:
             message = f"{cls.__name__}: {name} must be {rule.meaning}, got {shown(value)}."
             yield inner, ValueError(message)
-        elif rule.objects and isinstance(value, (list, tuple)):
-            for number, part in enumerate(value):
-                yield from violations(part, f"{inner}[{number}]")
         elif rule.objects:
-            yield from violations(value, inner)
+            several = isinstance(value, (list, tuple))
+            for number, part in enumerate(value if several else [value]):
+                yield from violations(part, f"{inner}[{number}]" if several else inner)
 
 
 def check_parameters(owner: Any) -> None:

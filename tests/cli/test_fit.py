@@ -8,6 +8,7 @@ import pytest
 from cli_cases import AGE, CITY, NAMES, PRICE, ROWS, lines, people, read_table, rounding
 
 from lssvm import LSSVR, cli, diagnose, load
+from lssvm.cli import reading
 
 
 def test_fit_is_that_of_python_and_its_columns_travel(fitted):
@@ -16,7 +17,7 @@ def test_fit_is_that_of_python_and_its_columns_travel(fitted):
     np.testing.assert_allclose(model.predict(people()), expected.predict(people()), rtol=1e-12)
     assert diagnose.member_words(model) == diagnose.member_words(expected)
     assert list(model.feature_names_in_) == ["age", "city"]
-    assert model._columns_ == expected._columns_
+    assert model.fitted_.layout.columns == expected.fitted_.layout.columns
     assert not {"columns", "labels"} & model.table_.keys()  # there is no second description of the columns
 
 
@@ -133,7 +134,7 @@ def test_missing_values_are_those_of_a_frame(run, gaps, word):
     model = load("m.lssvm")
     assert model.table_["dropped"] == [9]
     expected = LSSVR().fit(*holed(9))
-    assert model._columns_ == expected._columns_
+    assert model.fitted_.layout.columns == expected.fitted_.layout.columns
     np.testing.assert_allclose(model.loo_predictions_, expected.loo_predictions_, rtol=1e-8)
     found = run("predict", "m.lssvm", "gaps.csv")
     assert "on 59 rows with 'price'" in found.stderr
@@ -154,7 +155,7 @@ def test_rows_with_missing_values_are_dropped_and_numbers_stay(run, gaps):
     np.testing.assert_allclose(np.array(found, float), expected.predict(holed()[0].drop_columns("city")), rtol=1e-8)
     result = run("fit", "gaps.csv", "-y", "price", "-o", "m.lssvm", "--missing", "drop")
     assert load("m.lssvm").table_["dropped"] == [3, 9]  # NA is a value among other words
-    assert "NA" in load("m.lssvm")._columns_.columns[1].values
+    assert "NA" in load("m.lssvm").fitted_.layout.columns.columns[1].values
 
 
 def test_categories_are_reported_and_identifiers_are_not_among_them(run, folder):
@@ -195,7 +196,7 @@ def test_words_that_are_values_and_words_that_are_missing(run, folder):
     result = run("fit", "words.csv", "-y", "y", "-o", "m.lssvm")
     assert result.exit_code == 0, result.output
     assert "missing cells: 'x' 60\n" in result.stderr
-    word, x = load("m.lssvm")._columns_.columns
+    word, x = load("m.lssvm").fitted_.layout.columns.columns
     assert word.values == tuple(sorted(words))
     assert not word.missing
     assert (x.kind, x.median) == ("number", 2.5)
@@ -221,7 +222,7 @@ def test_classes_that_may_denote_missing_values_are_reported(run, folder):
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_table_larger_than_the_memory_goes_through_chunks(run, folder, monkeypatch, kind):
     monkeypatch.setattr(cli.fitting, "MEMORY_SHARE", 0.0)
-    monkeypatch.setattr(cli.reading, "BATCH_CELLS", 75)
+    monkeypatch.setattr(reading, "BATCH_CELLS", 75)
     price = PRICE + np.random.RandomState(1).normal(0, 20, 60).round(2)
     rows = [(age, city, str(y)) for (age, city, _), y in zip(ROWS, price, strict=True)]
     rows[50] = ("", *rows[50][1:])

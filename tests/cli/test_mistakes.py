@@ -153,7 +153,7 @@ def test_infinite_values_of_parquet_are_named(run, folder):
         r"column 'age' contains 2 values that are infinite \('inf' in row 4, 'inf' in row 6\)", result.stderr
     )
     assert run("fit", "rows.parquet", "-y", "price", "-o", "m.lssvm", "--categorical", "age").exit_code == 0
-    assert "inf" in load("m.lssvm")._columns_.columns[0].values
+    assert "inf" in load("m.lssvm").fitted_.layout.columns.columns[0].values
 
 
 def test_mistakes_in_the_target_of_other_rows(run, folder, fitted):
@@ -200,7 +200,7 @@ def test_other_encodings_are_named(run, folder):
     assert result.exit_code == 1
     assert "--encoding latin-1" in result.stderr
     assert run("fit", "latin.csv", "-y", "price", "-o", "m.lssvm", "--encoding", "latin-1").exit_code == 0
-    assert load("m.lssvm")._columns_.columns[1].values[0] == "Köln"
+    assert load("m.lssvm").fitted_.layout.columns.columns[1].values[0] == "Köln"
 
 
 def test_without_pyarrow_the_extra_is_named(run, folder, fitted, monkeypatch):

@@ -16,7 +16,7 @@ from cli_cases import AGE, CITY, PRICE, ROWS, lines, people, rounding, write_par
 from click.testing import CliRunner
 
 from lssvm import LSSVC, LSSVR, cli, kernels, load, save
-from lssvm.cli import main
+from lssvm.cli import main, reading
 from lssvm.persist.files import START
 
 
@@ -230,7 +230,7 @@ def test_a_far_cell_changes_no_other_line(run, folder, cell):
 
 
 def test_predictions_that_fail_midway_leave_the_previous_file(run, folder, fitted, monkeypatch):
-    monkeypatch.setattr(cli.reading, "BATCH_CELLS", 75)
+    monkeypatch.setattr(reading, "BATCH_CELLS", 75)
     (folder / "new.csv").write_text(lines([*ROWS, ("forty", "Oslo", "1")]), encoding="utf-8")
     (folder / "out.csv").write_text("the predictions before")
     result = run("predict", fitted, "new.csv", "-o", "out.csv")

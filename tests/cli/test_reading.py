@@ -14,9 +14,13 @@ from lssvm.cli.reading import TableError, open_table
 pytest.importorskip("pyarrow")
 
 
+def list_of(cells):
+    return cells.to_pylist()
+
+
 def read(source):
     """All rows of a table as lists of texts."""
-    return [list(row) for batch in source.batches() for row in zip(*batch.columns.values(), strict=True)]
+    return [list(row) for batch in source.batches() for row in zip(*map(list_of, batch.columns.values()), strict=True)]
 
 
 # Headers --------------------------------------------------------------------------------------------------------------
@@ -146,6 +150,18 @@ def test_a_line_with_another_number_of_cells_is_named(tmp_path):
         list(source.batches())
 
 
+@pytest.mark.parametrize("start", ["", "\n", "\r\n\n", "sep=,\n", "sep=,\n\n"])
+@pytest.mark.parametrize("header", [True, False])
+def test_rows_keep_their_numbers_below_other_lines(tmp_path, start, header):
+    text = start + 'x,"y\nz"\n' * header + "1,2\n3,4\n1,2,3\n"
+    (tmp_path / "t.csv").write_text(text, newline="")
+    source = open_table(str(tmp_path / "t.csv"), header=header)
+    line = len(text.splitlines())
+    assert source.first_row == line - 2
+    with pytest.raises(TableError, match=f"row {line} has a different number of cells"):
+        list(source.batches())
+
+
 @pytest.mark.parametrize("size", [1, 7, 600])
 def test_batches_are_the_rows_in_order(tmp_path, size):
     rows = [[str(i), f"name {i}"] for i in range(1500)]
@@ -153,12 +169,12 @@ def test_batches_are_the_rows_in_order(tmp_path, size):
     batches = list(open_table(str(tmp_path / "t.csv")).batches(["y", "x"], size))
     assert [batch.start for batch in batches] == list(range(0, 1500, size))
     assert [batch.number(0) for batch in batches[:2]] == [2, 2 + size]
-    assert [cell for batch in batches for cell in batch.columns["y"]] == [y for _, y in rows]
+    assert [cell for batch in batches for cell in batch.columns["y"].to_pylist()] == [y for _, y in rows]
 
 
 def test_a_cell_longer_than_the_limit_is_an_unclosed_quotation_mark(tmp_path, monkeypatch):
     (tmp_path / "t.csv").write_text("x,y\n" + "1,2\n" * 100 + '"1,2\n' + "1,2\n" * 500_000)
+    monkeypatch.setattr(cli.reading, "BLOCK_BYTES", 1 << 18)
     source = open_table(str(tmp_path / "t.csv"))
-    monkeypatch.setattr(cli.reading, "SAMPLE_LIMIT", 1 << 20)
     with pytest.raises(TableError, match="look for an unclosed quotation mark"):
         list(source.batches())

@@ -8,9 +8,8 @@ import pytest
 from cli_cases import AGE, PRICE, lines, planned, rounding
 
 from lssvm import load
-from lssvm.cli import column_scan
 from lssvm.cli.reading import open_table
-from lssvm.cli.roles import plan
+from lssvm.cli.roles import plan, scan
 
 
 # What a column is -----------------------------------------------------------------------------------------------------
@@ -86,7 +85,7 @@ def test_batches_of_any_size_and_type_are_scanned_alike(folder):
     texts = ["1", "", "x", "true", "NA", "007", "2.5"]
     table = {
         "texts": texts,
-        "codes": texts[::-1],
+        "codes": ["2", *texts[-2::-1]],
         "dates": ["19991231"] * 7,
         "integers": [1, 2, None, 4, 5, 6, 7],
         "floats": [0.5, None, float("inf"), 1.0, 2.0, 3.0, 4.0],
@@ -96,8 +95,8 @@ def test_batches_of_any_size_and_type_are_scanned_alike(folder):
     }
     parquet.write_table(pa.table(table), folder / "all.parquet", row_group_size=4)
     parquet.write_table(pa.table(table), folder / "one.parquet")
-    scans = column_scan.scan(open_table("all.parquet"), list(table))
-    assert repr(scans) == repr(column_scan.scan(open_table("one.parquet"), list(table)))
+    scans = scan(open_table("all.parquet"), list(table))
+    assert repr(scans) == repr(scan(open_table("one.parquet"), list(table)))
     found = scans["texts"]
     assert (found.odd, found.blank, found.absent, found.truths, found.numbers) == (1, 1, 1, 1, 3)
     assert found.odd_values == [("x", 2)]
@@ -222,7 +221,7 @@ def test_truth_values_are_known_however_they_are_spelled(run, folder):
         results = [run("predict", "m.lssvm", other) for other in names]
         assert {result.stdout for result in results} == {results[0].stdout}
         assert not any("is unknown to the model" in result.stderr for result in results)
-        assert load("m.lssvm")._columns_.columns[1].kind == "number"  # as in a frame
+        assert load("m.lssvm").fitted_.layout.columns.columns[1].kind == "number"  # as in a frame
         assert run("export", "m.lssvm", "--to", "python", "-o", "exported.py").exit_code == 0
         predict = runpy.run_path("exported.py")["predict"]
         for value in (True, np.True_, "true", "True", "TRUE"):

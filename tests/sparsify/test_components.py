@@ -9,8 +9,7 @@ from sklearn.linear_model import Lasso
 from lssvm import LSSVC, LSSVR, datasets, sparsify
 from lssvm.kernels import RBF, Additive, Linear, Polynomial, Spline
 from lssvm.sparsify import Components, Substrate
-from lssvm.sparsify.component_blocks import component_blocks
-from lssvm.sparsify.max_variation import Structure
+from lssvm.sparsify.max_variation import Structure, component_blocks
 
 
 # Eq. (28): fusion -----------------------------------------------------------------------------------------------------

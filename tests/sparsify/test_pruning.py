@@ -94,7 +94,7 @@ def test_dropping_rows_by_updates_is_refitting(task, C, score, monkeypatch):
     weights[::13] = 0.0
     model.set_params(C=C, steps=[Prune(12, score=score, random_state=0)])
     updated = clone(model).fit(X, y, weights).path_
-    monkeypatch.setattr(Prune, "_drop_rows", lambda self, *parts: self._refit(*parts, parts[0]))
+    monkeypatch.setattr(pruning._Path, "_drop_rows", lambda self: self._refit(self.problem, self.first))
     refitted = clone(model).fit(X, y, weights).path_
     for ours, theirs in zip(updated.supports, refitted.supports, strict=True):
         assert_array_equal(ours, theirs)

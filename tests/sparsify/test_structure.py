@@ -12,8 +12,7 @@ from sklearn.utils.fixes import parse_version
 from lssvm import LSSVR, datasets
 from lssvm.kernels import RBF, Additive, Linear, Polynomial, Spline
 from lssvm.sparsify import Components
-from lssvm.sparsify.component_blocks import component_blocks
-from lssvm.sparsify.max_variation import Structure
+from lssvm.sparsify.max_variation import Structure, component_blocks
 
 FINITE = {"spline": Spline(3), "polynomial": Polynomial(2), "linear": Linear()}
 

@@ -1,6 +1,9 @@
 """In-place linear algebra.
 
-All matrices are row-major; a lower factor L is stored as such, so that Fortran sees ``L.T`` without a copy.
+All matrices are row-major; a lower factor L is threads.stored as such, so that Fortran sees ``L.T`` without a copy.
+
+Threads share the products of factorisations by blocks. With one thread, and for small matrices, LAPACK gets the whole
+matrix (triangles to invert: only small ones).
 """
 
 from __future__ import annotations
@@ -12,57 +15,69 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import blas, lapack
 
-from . import parallel
-from .namespaces import (
-    EPS,
-    Array,
-    empty,
-    identity,
-    is_cupy,
-    is_numpy,
-    is_torch,
-    like,
-    namespace,
-    on_accelerator,
-    row_blocks,
-    to_numpy,
-)
+from . import namespaces, threads
+from .namespaces import EPS, Array, empty, identity, is_cupy, is_numpy, is_torch, like, namespace, row_blocks, to_numpy
 
 TALL, WIDE = 2, 64  # rows per column, and columns, from which triangular systems may be solved with the inverse,
 LOSS = 1e-9  # if the relative error stays below this; the bound that is used is five to fifty times too large
 DIVIDED = 4096  # order up to which the memory of an eigendecomposition does not matter
-FEW = 4  # columns up to which reading a triangle is all the work of a solution, in one thread
-TRIANGLE = 64  # order up to which LAPACK inverts the triangles of many matrices
-LEAF = 512  # order up to which a triangular matrix is inverted by substitution on an accelerator
+FEW = 4  # columns up to which reading the other matrix is all the work of a product or solution, in one thread
 SMALL = 2048, 2**24  # columns and elements up to which launching the calls of an accelerator takes most of the time
+BLOCK = 512  # largest tile of a Gram matrix: products of that size run at full speed
+NARROW = 64  # least columns of a tile
+LEAF = 384  # order up to which a triangular matrix is factorised or inverted in one piece
+TRIANGLE = 64  # the same for the inverses of many NumPy matrices
 
 
+# Products -------------------------------------------------------------------------------------------------------------
 def matmul(A: Array, B: Array) -> Array:
     """A @ B; threads share a large product of NumPy matrices, unless reading A or B is all the work."""
-    if not is_numpy(A, B) or A.ndim != 2 or B.ndim != 2 or A.size * B.shape[1] < 2**18:
+    if not is_numpy(A, B) or A.ndim != 2 or B.ndim != 2 or A.dtype != np.float64 or B.dtype != np.float64:
         return A @ B
-    if min(A.shape[0], B.shape[1]) <= 4:
+    if min(A.shape[0], B.shape[1]) <= FEW or A.size * B.shape[1] < 2**18 or threads.workers() == 1:
         return A @ B
-    if A.dtype != np.float64 or B.dtype != np.float64:
-        return A @ B
-    out = np.empty((A.shape[0], B.shape[1]))
-    parallel.add_product(out, A, B, 0.0)
-    return out
+    return add_product(np.empty((A.shape[0], B.shape[1])), A, B, 0.0)
 
 
 def symmetric_product(V: Array, K: Array) -> Array:
-    """V K for a symmetric K: few rows of V one by one, each reading half of K, otherwise all rows together."""
-    if is_numpy(V, K) and len(V) <= 3 and K.dtype == np.float64:
-        return np.stack([parallel.symmetric_product(K, row) for row in V])
-    return matmul(V, K)
+    """V K for a symmetric K: few rows of V one by one, each reading half of K, otherwise all rows together.
+
+    For a row x, DSYMV reads half of a leading block. The rows below it are read once for their own products, and once
+    more, without their last columns, for their contribution to the rows above. Each of the three parts takes about a
+    third of the time of reading all of K.
+    """
+    if not is_numpy(V, K) or len(V) > 3 or K.dtype != np.float64:
+        return matmul(V, K)
+    n, head, K = len(K), round(len(K) * math.sqrt(2 / 3)), threads.stored(K)[0]
+    products = np.empty((len(V), n))
+    above = np.empty((len(V), head))
+
+    def multiply(place: tuple[int, int]) -> None:
+        row, part = place
+        x = np.ascontiguousarray(V[row], dtype=np.float64)
+        if part == 0:
+            threads.dsymv(b"U", head, 1.0, K, x, 0.0, products[row])
+        elif part == 1:
+            np.matmul(K[head:], x, out=products[row, head:])
+        else:
+            np.matmul(x[head:], K[head:, :head], out=above[row])
+
+    threads.parallel_for(multiply, [(row, part) for row in range(len(V)) for part in range(3)])
+    products[:, :head] += above
+    return products
 
 
-def add_product(C: Array, A: Array, B: Array) -> Array:
-    """C + A B, in place."""
-    if is_numpy(C, A, B) and C.size and C.flags.c_contiguous and C.dtype == A.dtype == B.dtype == np.float64:
-        parallel.add_product(C, A, B, 1.0)
-    else:
-        _multiply(C, A, B, add=True)
+def add_product(C: Array, A: Array, B: Array, keep: float = 1.0) -> Array:
+    """keep * C + A B, in place."""
+    if not (is_numpy(C, A, B) and threads.usable(C) and A.dtype == B.dtype == np.float64):
+        _multiply(C, A, B, keep=keep)
+        return C
+
+    def multiply(part: slice) -> None:
+        rows, columns = (part, slice(None)) if C.shape[0] >= C.shape[1] else (slice(None), part)
+        threads.gemm(C[rows, columns], A[rows], B[:, columns], 1.0, keep)
+
+    threads.parallel_for(multiply, threads.pieces(max(C.shape), C.size * A.shape[1]))
     return C
 
 
@@ -71,14 +86,36 @@ def gram(A: Array) -> Array:
     return mirrored(add_gram(None, A))
 
 
-def add_gram(G: Array | None, A: Array) -> Array:
-    """G + A'A (None: A'A), in place where the namespace allows it; for NumPy only the lower triangle."""
+def add_gram(G: Array | None, A: Array, factor: float = 1.0) -> Array:
+    """G + factor * A'A (G None: 0), in place where the namespace allows it; for NumPy only the lower triangle."""
     if not is_numpy(A):
-        return _gram_of_parts(A) if G is None else G + _gram_of_parts(A)
-    if A.size == 0:
-        return np.zeros((A.shape[1], A.shape[1])) if G is None else G
-    G = np.zeros((A.shape[1], A.shape[1])) if G is None else G
-    parallel.add_gram(G, A, 1.0)
+        return factor * _gram_of_parts(A) if G is None else G + factor * _gram_of_parts(A)
+    depth, n = A.shape
+    G = np.zeros((n, n)) if G is None else threads.by_rows(G, copy=False)
+    if not A.size:
+        return G
+    # as many bands as threads, or a multiple, distribute the pieces of the triangle evenly
+    most = min(n // NARROW, int(0.5 * depth * n * n / threads.SMALL_PIECE))
+    count = threads.workers() * -(-n // (threads.workers() * BLOCK)) if threads.workers() > 1 else 1
+    parts = threads.bands(n, max(1, min(count, most)))
+
+    def tile(place: tuple[slice, slice]) -> None:
+        i, j = place
+        if i == j:
+            threads.syrk(G[i, i], A[:, i], factor)
+        else:
+            threads.gemm(G[i, j], A[:, i].T, A[:, j], factor, 1.0)
+
+    threads.parallel_for(tile, [(i, j) for i in parts for j in parts if j.start <= i.start])
+    return G
+
+
+def mirrored(G: Array) -> Array:
+    """Complete a matrix from `add_gram` by its upper triangle, in place."""
+    for start in range(0, G.shape[0], 256) if is_numpy(G) else ():
+        part, rest = slice(start, start + 256), slice(start + 256, None)
+        G[part, part] = np.tril(G[part, part]) + np.tril(G[part, part], -1).T
+        G[part, rest] = G[rest, part].T
     return G
 
 
@@ -86,27 +123,31 @@ def gram_of_lower(A: Array) -> Array:
     """A'A of a lower triangular A (overwritten)."""
     if not is_numpy(A):
         return gram(A)
-    return mirrored(parallel.gram_of_lower(A)) if A.size else A
+    A = threads.by_rows(A)
+    for part in _leaves(len(A)):
+        head = slice(0, part.start)
+        add_gram(A[head, head], A[part, head])
+        threads.by_triangle(threads.dtrmm, A[part, part], A[part, head], turn=False, left=True)
+        _keep(A[part, part], lapack.dlauum(A[part, part].T, lower=0, overwrite_c=1)[0].T)
+    return mirrored(A)
 
 
-def mirrored(G: Array) -> Array:
-    """Complete a matrix from `add_gram` by its upper triangle, in place."""
-    if not is_numpy(G):
-        return G
-    for start in range(0, G.shape[0], 256):
-        part, rest = slice(start, start + 256), slice(start + 256, None)
-        own = G[part, part] + G[part, part].T
-        own.flat[:: own.shape[0] + 1] *= 0.5
-        G[part, part] = own
-        G[part, rest] = G[rest, part].T
-    return G
+def _leaves(n: int) -> list[slice]:
+    """The parts of a square matrix that LAPACK gets: with one thread, the whole matrix."""
+    return threads.bands(n, 1 if threads.workers() == 1 else -(-n // LEAF)) if n else []
+
+
+def _keep(A: np.ndarray, result: np.ndarray) -> None:
+    """Copy a result of LAPACK to A, unless it is already there: SciPy works in place on contiguous matrices only."""
+    if not np.shares_memory(A, result):
+        A[...] = result
 
 
 def row_squares(A: Array, factors: Array | None = None) -> Array:
     """sum_k A_ik^2 (times factors_k), in blocks of rows."""
     xp = namespace(A)
     if is_numpy(A) and factors is None:
-        return np.einsum("ij,ij->i", A, A) if A.flags.c_contiguous else np.einsum("ji,ji->i", A.T, A.T)
+        return np.einsum("ij,ij->i", A, A)
     if is_torch(A) and factors is None:
         return xp.linalg.vector_norm(A, axis=1) ** 2
     out = empty((A.shape[0],), A)
@@ -116,6 +157,165 @@ def row_squares(A: Array, factors: Array | None = None) -> Array:
     return out
 
 
+# Triangular factors ---------------------------------------------------------------------------------------------------
+def cholesky(A: Array) -> Array | None:
+    """Lower factor of A (overwritten), or None when A is not positive definite to working precision."""
+    if not is_numpy(A):
+        return _cholesky_elsewhere(A)
+    A = threads.by_rows(A)
+    for part in _leaves(len(A)):
+        rest = slice(part.stop, len(A))
+        factor, info = lapack.dpotrf(A[part, part].T, lower=0, clean=1, overwrite_a=1)
+        if info or not np.isfinite(factor[-1, -1]):
+            return None
+        _keep(A[part, part], factor.T)
+        threads.by_triangle(threads.dtrsm, A[part, part], A[rest, part], turn=True)
+        add_gram(A[rest, rest], A[rest, part].T, -1.0)
+        A[part, rest] = 0.0
+    return A
+
+
+def _cholesky_elsewhere(A: Array) -> Array | None:
+    """`cholesky` in other namespaces than NumPy's."""
+    xp = namespace(A)
+    try:
+        if is_torch(A):
+            # factorises the columns in place: passing the transpose of a symmetric A avoids a copy
+            out = (A.T, xp.empty((), dtype=xp.int32, device=A.device)) if A.is_contiguous() else None
+            L, failed = xp.linalg.cholesky_ex(A.T, out=out)
+        else:
+            L, failed = xp.linalg.cholesky(A), 0
+    except Exception as error:  # each namespace has its own class of LinAlgError
+        if type(error).__name__ not in {"LinAlgError", "_LinAlgError"}:
+            raise
+        return None
+    return L if bool(xp.all(xp.isfinite(xp.linalg.diagonal(L))) & (failed == 0)) else None
+
+
+def pivoted_cholesky(A: Array, tolerance: float) -> tuple[Array, np.ndarray]:
+    """Factor F (n x rank) and pivots of a semi-definite A = F F'; stops at pivots <= tolerance."""
+    upper, pivots, rank, _ = lapack.dpstrf(to_numpy(A), lower=0, tol=tolerance)
+    pivots = np.asarray(pivots, dtype=np.intp) - 1
+    factor = np.zeros((A.shape[0], rank))
+    factor[pivots] = np.triu(upper)[:rank].T
+    return like(factor, A), pivots[:rank]
+
+
+def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
+    """Solve L X = B (or L'X = B)."""
+    if is_numpy(L, B):
+        if not B.size:
+            return B
+        if B.shape[1] <= FEW:
+            return blas.dtrsm(1.0, L.T, B, lower=0, trans_a=0 if transpose else 1)
+        rows = np.array(B.T, dtype=np.float64, order="C")
+        threads.by_triangle(threads.dtrsm, L, rows, turn=not transpose)
+        return rows.T
+    if is_torch(L):
+        torch = namespace(L)
+        return torch.linalg.solve_triangular(L.T if transpose else L, B, upper=transpose)
+    if is_cupy(L):
+        import cupyx.scipy.linalg
+
+        return cupyx.scipy.linalg.solve_triangular(L, B, trans=1 if transpose else 0, lower=True)
+    return like(solve_lower(to_numpy(L), to_numpy(B), transpose=transpose), L)
+
+
+def solve_columns(L: np.ndarray, B: np.ndarray) -> None:
+    """Overwrite a NumPy matrix B, which may be a part of another, with L^-1 B."""
+    threads.by_triangle(threads.dtrsm, L, B, turn=True, left=True)
+
+
+def whiten_rows(
+    Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = None, *, transpose: bool = True
+) -> Array:
+    """Z L^-T, overwriting Z where the namespace allows it: every row z becomes L^-1 z.
+
+    `inverse` is that of L, if it is known and accurate enough. It is computed for many NumPy rows, since products with
+    it run at the speed of DGEMM, which triangular solves reach on few processors, unless it might cause a relative
+    error above `loss` (0: never). Without `transpose`, see `unwhiten_rows`.
+    """
+    if is_numpy(Z, L):
+        if not Z.size:
+            return Z
+        Z = np.require(Z, np.float64, ["C", "A", "W"])
+        if inverse is None and loss > 0.0 and len(Z) >= TALL * len(L) and len(L) >= WIDE:
+            inverse = accurate(invert_lower(L + 0.0), L, loss)
+        if inverse is None:
+            threads.by_triangle(threads.dtrsm, L, Z, turn=transpose)
+        else:
+            threads.by_triangle(threads.dtrmm, inverse, Z, turn=transpose)
+        return Z
+    parts = _parts(L.shape[0])
+    if is_small(*Z.shape) and inverse is not None:
+        return Z @ (inverse.T if transpose else inverse)
+    if is_small(*Z.shape) or len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
+        return solve_lower(L, Z.T, transpose=not transpose).T
+    out, blocks = empty(Z.shape, Z), list(zip(parts, _invert_diagonal(L, parts), strict=True))
+    for part, block in blocks if transpose else blocks[::-1]:
+        done = slice(0, part.start) if transpose else slice(part.stop, L.shape[0])
+        _multiply(Z[:, part], out[:, done], L[part, done].T if transpose else L[done, part], -1.0, keep=1.0)
+        _multiply(out[:, part], Z[:, part], block.T if transpose else block)
+    return out
+
+
+def unwhiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = None) -> Array:
+    """Z L^-1, overwriting Z where the namespace allows it: turns derivatives in L^-1 z into those in z.
+
+    See `whiten_rows`.
+    """
+    return whiten_rows(Z, L, loss, inverse, transpose=False)
+
+
+def accurate(inverse: Array, L: Array, loss: float) -> Array | None:
+    """The inverse of L if products with it have a relative error of at most `loss`, else None."""
+    norm = np.linalg.norm if is_numpy(L) else namespace(L).linalg.vector_norm
+    return inverse if bool(EPS * norm(L) * norm(inverse) <= loss) else None
+
+
+def invert_lower(L: Array) -> Array:
+    """Inverse of a lower triangular matrix (overwritten), or of many NumPy matrices (g, n, n)."""
+    if is_numpy(L) and L.ndim == 2:
+        L = threads.by_rows(L)
+        for part in _leaves(len(L)):
+            head = slice(0, part.start)
+            threads.by_triangle(threads.dtrmm, L[head, head], L[part, head], turn=False)
+            threads.by_triangle(threads.dtrsm, L[part, part], L[part, head], turn=True, left=True)
+            L[part, head] *= -1.0
+            _keep(L[part, part], lapack.dtrtri(L[part, part].T, lower=0, overwrite_c=1)[0].T)
+    elif is_numpy(L) or (not is_small(*L.shape) and (is_torch(L) or is_cupy(L))):
+        _invert_halves(L)
+    else:
+        return solve_lower(L, identity(L.shape[0], L))
+    return L
+
+
+def _invert_halves(L: Array) -> None:
+    """Overwrite lower triangular matrices (..., n, n) by their inverses; products of halves are fast."""
+    n = L.shape[-1]
+    if is_numpy(L) and n <= TRIANGLE:
+        for part in L:
+            part[...] = lapack.dtrtri(part.T, lower=0)[0].T
+    elif not is_numpy(L) and n <= LEAF:
+        L[...] = solve_lower(L, identity(n, L))
+    else:
+        head, tail = slice(0, n // 2), slice(n // 2, n)
+        _invert_halves(L[..., head, head])
+        _invert_halves(L[..., tail, tail])
+        L[..., tail, head] = L[..., tail, tail] @ (L[..., tail, head] @ -L[..., head, head])
+
+
+def condition(L: Array, norm: Array | float, inverse: Array | None = None) -> float:
+    """Estimate of the condition number of L L' in the 1-norm; `norm` is the 1-norm of L L'."""
+    if is_numpy(L):
+        reciprocal = lapack.dpocon(L.T, float(norm), uplo="U")[0] if L.size else 1.0
+        return float(1.0 / reciprocal) if reciprocal > 0 else float("inf")
+    xp = namespace(L)
+    inverse = invert_lower(L + 0.0) if inverse is None else inverse
+    return float(norm * xp.max(xp.sum(xp.abs(inverse.T @ inverse), axis=0)))
+
+
+# Other namespaces: products of parts of triangles ---------------------------------------------------------------------
 def is_small(rows: int, columns: int) -> bool:
     """Whether few calls matter more than few operations on a matrix of this shape, if it is not NumPy's."""
     return columns <= SMALL[0] and rows * columns <= SMALL[1]
@@ -142,202 +342,30 @@ def _gram_of_parts(A: Array) -> Array:
     return G
 
 
-def cholesky(A: Array) -> Array | None:
-    """Lower factor of A (overwritten), or None when A is not positive definite to working precision."""
-    if is_numpy(A):
-        if A.shape[0] == 0:
-            return A
-        return parallel.cholesky(A)
-    xp = namespace(A)
-    if is_torch(A):
-        # factorises the columns in place: passing the transpose of a symmetric A avoids a copy
-        out = (A.T, xp.empty((), dtype=xp.int32, device=A.device)) if A.is_contiguous() else None
-        L, info = xp.linalg.cholesky_ex(A.T, out=out)
-        return L if bool(xp.all(xp.isfinite(xp.linalg.diagonal(L))) & (info == 0)) else None
-    try:
-        L = xp.linalg.cholesky(A)
-    except Exception as error:  # each namespace has its own class of LinAlgError
-        if type(error).__name__ not in {"LinAlgError", "_LinAlgError"}:
-            raise
-        return None
-    return L if bool(xp.all(xp.isfinite(xp.linalg.diagonal(L)))) else None
-
-
-def pivoted_cholesky(A: Array, tolerance: float) -> tuple[Array, np.ndarray]:
-    """Factor F (n x rank) and pivots of a semi-definite A = F F'; stops at pivots <= tolerance."""
-    n = A.shape[0]
-    upper, pivots, rank, _ = lapack.dpstrf(to_numpy(A), lower=0, tol=tolerance)
-    pivots = np.asarray(pivots, dtype=np.intp) - 1
-    factor = np.zeros((n, rank))
-    factor[pivots] = np.triu(upper)[:rank].T
-    return like(factor, A), pivots[:rank]
-
-
-def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
-    """Solve L X = B (or L'X = B)."""
-    if is_numpy(L, B):
-        if not B.size:
-            return B
-        if B.shape[1] <= FEW:
-            return blas.dtrsm(1.0, L.T, B, lower=0, trans_a=0 if transpose else 1)
-        rows = np.array(B.T, dtype=np.float64, order="C")
-        parallel.solve_rows(L, rows, turn=not transpose)
-        return rows.T
-    if is_torch(L):
-        torch = namespace(L)
-        return torch.linalg.solve_triangular(L.T if transpose else L, B, upper=transpose)
-    if is_cupy(L):
-        import cupyx.scipy.linalg
-
-        return cupyx.scipy.linalg.solve_triangular(L, B, trans=1 if transpose else 0, lower=True)
-    return like(solve_lower(to_numpy(L), to_numpy(B), transpose=transpose), L)
-
-
-def whiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = None) -> Array:
-    """Z L^-T, overwriting Z where the namespace allows it: every row z becomes L^-1 z.
-
-    `inverse` is that of L, if it is known and accurate enough. It is computed for many NumPy rows, unless it might
-    cause a relative error above `loss` (0: never).
-    """
-    return _rows_by_inverse(Z, L, loss, inverse, turn=True)
-
-
-def unwhiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = None) -> Array:
-    """Z L^-1, overwriting Z where the namespace allows it: turns derivatives in L^-1 z into those in z.
-
-    See `whiten_rows`.
-    """
-    return _rows_by_inverse(Z, L, loss, inverse, turn=False)
-
-
-def _rows_by_inverse(Z: Array, L: Array, loss: float, inverse: Array | None, *, turn: bool) -> Array:
-    """Z L^-T (`turn`) or Z L^-1."""
-    if is_numpy(Z, L):
-        if not Z.size:
-            return Z
-        Z = np.require(Z, np.float64, ["C", "A", "W"])
-        inverse = _inverse_that_pays(Z, L, loss) if inverse is None else inverse
-        if inverse is None:
-            parallel.solve_rows(L, Z, turn=turn)
-        else:
-            parallel.multiply_rows(inverse, Z, turn=turn)
-        return Z
-    parts = _parts(L.shape[0])
-    if is_small(*Z.shape) and inverse is not None:
-        return Z @ (inverse.T if turn else inverse)
-    if is_small(*Z.shape) or len(parts) == 1 or not (is_torch(L) or is_cupy(L)):
-        return solve_lower(L, Z.T, transpose=not turn).T
-    out, blocks = empty(Z.shape, Z), list(zip(parts, _invert_diagonal(L, parts), strict=True))
-    for part, block in blocks if turn else blocks[::-1]:
-        done = slice(0, part.start) if turn else slice(part.stop, L.shape[0])
-        _multiply(Z[:, part], out[:, done], L[part, done].T if turn else L[done, part], -1.0, add=True)
-        _multiply(out[:, part], Z[:, part], block.T if turn else block)
-    return out
-
-
-def _inverse_that_pays(Z: np.ndarray, L: np.ndarray, loss: float) -> np.ndarray | None:
-    """The inverse of L if it pays off for many rows, and if its error stays below `loss`; else None.
-
-    Products with it run at the speed of DGEMM, which triangular solves reach on few processors.
-    """
-    rows, columns = Z.shape
-    if rows < TALL * columns or columns < WIDE or loss == 0.0:
-        return None
-    return accurate(invert_lower(L + 0.0), L, loss)
-
-
-def accurate(inverse: Array, L: Array, loss: float) -> Array | None:
-    """The inverse of L if products with it have a relative error of at most `loss`, else None."""
-    norm = np.linalg.norm if is_numpy(L) else namespace(L).linalg.vector_norm
-    return inverse if bool(EPS * norm(L) * norm(inverse) <= loss) else None
-
-
-def _multiply(out: Array, A: Array, B: Array, factor: float = 1.0, *, add: bool = False) -> None:
-    """Overwrite `out`, a part of a matrix, with factor * A B, or add that to it."""
+def _multiply(out: Array, A: Array, B: Array, factor: float = 1.0, *, keep: float = 0.0) -> None:
+    """Overwrite `out`, a part of a matrix, with keep * out + factor * A B."""
     if is_torch(out):  # writes into `out` without a copy
-        out.addmm_(A, B, beta=float(add), alpha=factor)
-    elif add:
-        out += factor * (A @ B)
+        out.addmm_(A, B, beta=keep, alpha=factor)
     else:
-        out[...] = factor * (A @ B)
-
-
-def invert_lower(L: Array) -> Array:
-    """Inverse of a lower triangular matrix (overwritten), or of many NumPy matrices (g, n, n)."""
-    if is_numpy(L) and L.ndim == 3:
-        _invert_halves(L, TRIANGLE)
-        return L
-    if is_numpy(L):
-        return parallel.invert_lower(L) if L.size else L
-    n = L.shape[0]
-    if is_small(*L.shape) or not (is_torch(L) or is_cupy(L)):
-        return solve_lower(L, identity(n, L))
-    _invert_halves(L, LEAF)
-    return L
-
-
-def _invert_halves(L: Array, leaf: int) -> None:
-    """Overwrite lower triangular matrices (..., n, n) by their inverses; products of halves are fast."""
-    n = L.shape[-1]
-    if n <= leaf:
-        for part in L if is_numpy(L) else ():
-            part[...] = lapack.dtrtri(part.T, lower=0)[0].T
-        if not is_numpy(L):
-            L[...] = solve_lower(L, identity(n, L))
-        return
-    head, tail = slice(0, n // 2), slice(n // 2, n)
-    _invert_halves(L[..., head, head], leaf)
-    _invert_halves(L[..., tail, tail], leaf)
-    L[..., tail, head] = L[..., tail, tail] @ (L[..., tail, head] @ -L[..., head, head])
+        out[...] = keep * out + factor * (A @ B) if keep else factor * (A @ B)
 
 
 def _invert_diagonal(L: Array, parts: list[slice]) -> list[Array]:
     """Inverses of diagonal blocks of a lower triangular matrix, all of one size but the last; torch batches them."""
-    sizes = [part.stop - part.start for part in parts]
-    count = sizes.count(sizes[0]) if is_torch(L) else 0
     found: list[Array] = []
-    if count > 1:
-        blocks = namespace(L).stack([L[part, part] for part in parts[:count]])
-        found = list(solve_lower(blocks, identity(sizes[0], L)))
+    if is_torch(L):
+        blocks = namespace(L).stack([L[part, part] for part in parts[:-1]])
+        found = list(solve_lower(blocks, identity(blocks.shape[-1], L)))
     return found + [solve_lower(L[part, part], identity(part.stop - part.start, L)) for part in parts[len(found) :]]
 
 
-def _invert_parts(out: Array, L: Array) -> None:
-    """Complete, by recursive halving, the inverse of a lower triangular matrix whose diagonal blocks are in `out`."""
-    n = L.shape[0]
-    half = LEAF * math.ceil(n / (2 * LEAF))
-    if n <= LEAF:
-        return
-    head, tail = slice(0, half), slice(half, n)
-    _invert_parts(out[head, head], L[head, head])
-    _invert_parts(out[tail, tail], L[tail, tail])
-    corner = empty((n - half, half), L)
-    for part in _parts(half):
-        _multiply(corner[:, part], L[tail, part.start : half], out[part.start : half, part])
-    for part in _parts(n - half):
-        rows = slice(half + part.start, half + part.stop)
-        _multiply(out[rows, head], out[rows, half : rows.stop], corner[: part.stop, :], -1.0)
-
-
-def condition(L: Array, norm: Array | float, inverse: Array | None = None) -> float:
-    """Estimate of the condition number of L L' in the 1-norm; `norm` is the 1-norm of L L'."""
-    if is_numpy(L):
-        if L.shape[0] == 0:
-            return 1.0
-        reciprocal, _ = lapack.dpocon(L.T, float(norm), uplo="U")
-        return float(1.0 / reciprocal) if reciprocal > 0 else float("inf")
-    xp = namespace(L)
-    inverse = invert_lower(L + 0.0) if inverse is None else inverse
-    return float(norm * xp.max(xp.sum(xp.abs(inverse.T @ inverse), axis=0)))
-
-
+# Eigenvectors ---------------------------------------------------------------------------------------------------------
 def eigh(A: Array) -> tuple[Array, Array]:
     """Eigenvalues (ascending) and eigenvectors of a symmetric A (overwritten); see `eigh_matrices`."""
     if is_numpy(A):
         driver: Literal["evd", "evr"] = "evd" if 1 < len(A) <= DIVIDED else "evr"  # SciPy 1.13 has no DSYEVD of 1 x 1
         return scipy.linalg.eigh(A.T, lower=False, driver=driver, overwrite_a=True, check_finite=False)
-    values, vectors = namespace(A).linalg.eigh(A)
-    return values, vectors
+    return namespace(A).linalg.eigh(A)
 
 
 def eigh_matrices(n: int, array: Array) -> int:
@@ -348,18 +376,4 @@ def eigh_matrices(n: int, array: Array) -> int:
     """
     if is_numpy(array):
         return 3 if n <= DIVIDED else 2
-    return 6 if on_accelerator(array) else 4
-
-
-def qr(A: Array) -> tuple[Array, Array]:
-    """Thin QR factorisation of A (overwritten)."""
-    if is_numpy(A):
-        return scipy.linalg.qr(A, mode="economic", overwrite_a=True, check_finite=False)
-    return namespace(A).linalg.qr(A)
-
-
-def svd(A: Array) -> tuple[Array, Array, Array]:
-    """Thin singular value decomposition."""
-    if is_numpy(A):
-        return scipy.linalg.svd(A, full_matrices=False, check_finite=False)
-    return namespace(A).linalg.svd(A, full_matrices=False)
+    return 6 if namespaces.on_accelerator(array) else 4

@@ -1,12 +1,11 @@
-"""Array namespaces, and the few operations that some of them lack or spell differently."""
+"""Array namespaces, the few operations that some of them lack or spell differently, and the spread of columns."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias
 
 import array_api_compat
 import numpy as np
@@ -14,13 +13,17 @@ from numpy.typing import ArrayLike as ArrayLike  # what users may pass: arrays, 
 from scipy.linalg import blas
 from sklearn import get_config
 
-from .threads import parallel_for
-from .threads import single_threaded_blas as single_threaded_blas
+from .threads import bands, parallel_for
 
 Array: TypeAlias = np.ndarray | Any
 """An array of NumPy, or of another library with the same operators (torch, CuPy), which type checkers do not know."""
 
+is_cupy, is_torch, device = array_api_compat.is_cupy_array, array_api_compat.is_torch_array, array_api_compat.device
 EPS = float(np.finfo(np.float64).eps)
+NORMAL_QUARTILES = 1.349  # interquartile range of a normal distribution, in standard deviations
+# A standard deviation this many times larger than the quartiles suggest is due to a few extreme cells: the ratio is 1
+# for a normal, 1.2 for an exponential and 2.0 for a standard log-normal distribution.
+FEW_CELLS = 5.0
 SQUARE = 256  # rows and columns of a tile of a symmetric matrix
 
 
@@ -39,9 +42,7 @@ def user_level() -> int:
 
 def namespace(*arrays: Array) -> Any:
     """The array namespace of the arguments; plain NumPy for NumPy arrays."""
-    if all(isinstance(a, np.ndarray) for a in arrays):
-        return np
-    return array_api_compat.array_namespace(*arrays)
+    return np if is_numpy(*arrays) else array_api_compat.array_namespace(*arrays)
 
 
 def is_numpy(*arrays: Array) -> bool:
@@ -49,33 +50,19 @@ def is_numpy(*arrays: Array) -> bool:
     return all(isinstance(a, np.ndarray) for a in arrays)
 
 
-def is_cupy(array: Array) -> TypeGuard[Any]:
-    """True for a CuPy array."""
-    return _package(array) == "cupy"
-
-
-def is_torch(array: Array) -> TypeGuard[Any]:
-    """True for a torch tensor."""
-    return bool(array_api_compat.is_torch_array(array))
-
-
 def is_foreign(array: Array) -> bool:
     """True for the arrays other than NumPy's that are computed where they live."""
-    return is_torch(array) or _package(array) in ("cupy", "array_api_strict")
+    return is_torch(array) or is_cupy(array) or type(array).__module__.startswith("array_api_strict")
 
 
 def is_dask(collection: Any) -> bool:
     """True for a Dask array, dataframe or series."""
-    return _package(collection) in ("dask", "dask_expr") and hasattr(collection, "__dask_graph__")
+    return type(collection).__module__.startswith("dask") and hasattr(collection, "__dask_graph__")
 
 
 def on_accelerator(array: Array) -> bool:
     """True for an array in the memory of a GPU or another accelerator."""
     return is_cupy(array) or (is_torch(array) and array.device.type != "cpu")
-
-
-def _package(thing: Any) -> str:
-    return type(thing).__module__.partition(".")[0]
 
 
 def to_numpy(array: Array) -> np.ndarray:
@@ -86,20 +73,13 @@ def to_numpy(array: Array) -> np.ndarray:
         return np.asarray(array.get())
     if is_torch(array):
         return np.asarray(array.detach().cpu())
-    if _package(array) == "array_api_strict":
+    if is_foreign(array):
         return np.array(array.to_device(type(array.device)("CPU_DEVICE")))
     return np.asarray(array)
 
 
-def device(array: Array) -> Any:
-    """The device of an array."""
-    return array_api_compat.device(array)
-
-
 def like(values: Array, reference: Array) -> Array:
     """Return `values` as a float64 array of the kind and on the device of `reference`."""
-    if isinstance(reference, np.ndarray):
-        return np.asarray(to_numpy(values), dtype=np.float64)
     xp = namespace(reference)
     if is_foreign(values) and namespace(values) is not xp:
         values = to_numpy(values)
@@ -109,25 +89,18 @@ def like(values: Array, reference: Array) -> Array:
 def zeros(shape: tuple[int, ...], reference: Array) -> Array:
     """Zeros in float64 of the kind and on the device of `reference`."""
     xp = namespace(reference)
-    if xp is np:
-        return np.zeros(shape)
     return xp.zeros(shape, dtype=xp.float64, device=device(reference))
 
 
 def empty(shape: tuple[int, ...], reference: Array) -> Array:
     """Uninitialised float64 memory of the kind and on the device of `reference`."""
     xp = namespace(reference)
-    if xp is np:
-        return np.empty(shape)
     return xp.empty(shape, dtype=xp.float64, device=device(reference))
 
 
 def identity(n: int, reference: Array) -> Array:
     """The n x n identity in float64, of the kind and on the device of `reference`."""
-    xp = namespace(reference)
-    if xp is np:
-        return np.eye(n)
-    return xp.eye(n, dtype=xp.float64, device=device(reference))
+    return like(np.eye(n), reference)
 
 
 def add_diagonal(A: Array, value: float | Array) -> Array:
@@ -156,10 +129,7 @@ def add_outer(B: Array, u: Array, v: Array) -> Array:
 
 def subtract_pair(K: Array, u: Array, v: Array, *, lower: bool = False) -> None:
     """Overwrite K with K - u v' - v u'; with `lower` NumPy updates only the lower triangle."""
-    if is_torch(K):
-        stack = namespace(K).stack
-        K.addmm_(stack([u, v], 1), stack([v, u], 0), alpha=-1.0)
-    elif is_numpy(K) and lower and K.flags.c_contiguous:
+    if is_numpy(K) and lower and K.flags.c_contiguous:
         blas.dsyr2(-1.0, u, v, a=K.T, overwrite_a=1)
     else:
         add_outer(add_outer(K, -u, v), -v, u)
@@ -177,10 +147,10 @@ def put(A: Array, index: Any, values: Array) -> Array:
     """A with ``A[index] = values``, in place; the array API standard has no assignment by row numbers."""
     if is_numpy(A) or is_torch(A) or is_cupy(A):
         A[index] = values
-    else:
-        changed = to_numpy(A).copy()
-        changed[_host(index)] = to_numpy(values)
-        A[...] = like(changed, A)
+        return A
+    changed = to_numpy(A).copy()
+    changed[tuple(map(to_numpy, index)) if isinstance(index, tuple) else to_numpy(index)] = to_numpy(values)
+    A[...] = like(changed, A)
     return A
 
 
@@ -192,25 +162,9 @@ def add_at(A: Array, index: tuple[Array, ...], values: Array) -> Array:
         A.index_put_(tuple(namespace(A).asarray(part, device=A.device) for part in index), values, accumulate=True)
     else:
         changed = to_numpy(A).copy()
-        np.add.at(changed, _host(index), to_numpy(values))
+        np.add.at(changed, tuple(map(to_numpy, index)), to_numpy(values))
         A[...] = like(changed, A)
     return A
-
-
-def _host(index: Any) -> Any:
-    """An index of NumPy arrays."""
-    return tuple(map(to_numpy, index)) if isinstance(index, tuple) else to_numpy(index)
-
-
-def quantile(a: Array, share: float) -> Array:
-    """The quantiles along the first axis, by linear interpolation between the sorted values."""
-    if is_numpy(a):
-        return np.quantile(a, share, axis=0)
-    ordered = namespace(a).sort(a, axis=0)
-    place = share * (a.shape[0] - 1)
-    low = int(place)
-    high = min(low + 1, a.shape[0] - 1)
-    return ordered[low, ...] + (place - low) * (ordered[high, ...] - ordered[low, ...])
 
 
 def row_blocks(n_rows: int, bytes_per_row: int, array: Array = None, least: int = 1) -> Iterator[slice]:
@@ -228,38 +182,27 @@ def row_blocks(n_rows: int, bytes_per_row: int, array: Array = None, least: int 
         yield slice(start, min(start + step, n_rows))
 
 
-def memory(array: Array) -> int | None:
-    """Total memory, in bytes, of the device of the array; None if it is not known."""
-    try:
-        if is_cupy(array):
-            return int(array.device.mem_info[1])
-        if on_accelerator(array):
-            import torch
+def memory(array: Array, *, free: bool = False) -> int | None:
+    """Total memory, in bytes, of the device of the array; None if it is not known.
 
-            return int(torch.cuda.get_device_properties(array.device).total_memory)
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def free_memory(array: Array) -> int | None:
-    """As `memory`; of a GPU only what is free, including what the allocator of its library holds in reserve.
-
-    It changes from call to call, so that it must not determine how a result is computed.
+    With `free`, of a GPU only what is free, including what the allocator of its library holds in reserve. It changes
+    from call to call, so that it must not determine how a result is computed.
     """
     try:
         if is_cupy(array):
             import cupy
 
-            return int(array.device.mem_info[0]) + int(cupy.get_default_memory_pool().free_bytes())
+            available, total = cupy.cuda.Device(array.device).mem_info
+            return int(available + cupy.get_default_memory_pool().free_bytes() if free else total)
         if on_accelerator(array):
             import torch
 
+            available, total = torch.cuda.mem_get_info(array.device)
             reserve = torch.cuda.memory_reserved(array.device) - torch.cuda.memory_allocated(array.device)
-            return int(torch.cuda.mem_get_info(array.device)[0]) + int(reserve)
+            return int(available + reserve if free else total)
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return None
-    return memory(array)
 
 
 def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: int, *, symmetric: bool = False) -> None:
@@ -277,13 +220,36 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
             function(block, slice(0, n_columns))
         return
     if symmetric:
-        bands = [slice(i, min(i + SQUARE, n_rows)) for i in range(0, n_rows, SQUARE)]
-        tiles = [(band, other) for place, band in enumerate(bands) for other in bands[: place + 1]]
+        squares = [slice(i, min(i + SQUARE, n_rows)) for i in range(0, n_rows, SQUARE)]
+        tiles = [(rows, columns) for place, rows in enumerate(squares) for columns in squares[: place + 1]]
     else:
-        parts = -(-n_columns // 1024)
-        edges = [n_columns * part // parts for part in range(parts + 1)]
-        height = max(4, min(2**20 // depth, 2**16, array.size // 4) // edges[1])
-        bands = [slice(i, min(i + height, n_rows)) for i in range(0, n_rows, height)]
-        tiles = [(band, slice(j, k)) for band in bands for j, k in itertools.pairwise(edges)]
-
+        parts = bands(n_columns, -(-n_columns // 1024))
+        height = max(4, min(2**20 // depth, 2**16, array.size // 4) // parts[0].stop)
+        tiles = [(slice(i, min(i + height, n_rows)), part) for i in range(0, n_rows, height) for part in parts]
     parallel_for(lambda tile: function(*tile), tiles)
+
+
+def spread_of(values: np.ndarray, deviation: np.ndarray | None = None) -> np.ndarray:
+    """The standard deviation of every column; it may be given as `deviation`.
+
+    If a few extreme cells dominate it, such as 9999 for a missing value, the standard deviation of a normal
+    distribution with the same quartiles is used instead or, if these are equal, that of the cells after
+    clipping a thousandth of them at each end, at least one.
+    """
+    deviation = deviation_of(values)[0] if deviation is None else deviation
+    some = values[:: max(1, len(values) // 10_000)]
+    low, high = np.quantile(some, (0.25, 0.75), axis=0)
+    middle = (high - low) / NORMAL_QUARTILES
+    rounding = 1e-12 * np.maximum(np.abs(low), np.abs(high))
+    if np.any(middle <= rounding):
+        low = np.quantile(some, 0.001, axis=0, method="higher")
+        high = np.quantile(some, 0.999, axis=0, method="lower")
+        middle = np.where(middle > rounding, middle, deviation_of(np.clip(some, low, high))[0])
+    return np.where((middle > rounding) & (deviation > FEW_CELLS * middle), middle, deviation)
+
+
+def deviation_of(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Standard deviation and largest absolute value (1 if that is 0) of every column."""
+    size = np.max(np.abs(values), axis=0, initial=0.0)
+    size = np.where(size > 0, size, 1.0)
+    return size * np.std(values / size, axis=0), size

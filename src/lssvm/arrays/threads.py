@@ -4,23 +4,33 @@ OpenBLAS threads spin at barriers: as soon as another process occupies a core, e
 not running, and a fit takes ten times as long. Here BLAS runs with one thread, and a large operation is cut into pieces
 that the threads of the pool take one by one, so that a thread with less processor time does less of the work. Idle
 threads sleep.
+
+SciPy's BLAS wrappers hold the GIL, so that two threads cannot use them at the same time, and NumPy, whose products do
+not hold it, has no triangular ones: with blocks of full products, fits take 1.05 to 1.3 times the CPU seconds. So BLAS
+is called without the GIL, by the addresses that SciPy publishes for Cython, in place on parts of matrices, whose rows
+need not be adjacent. To Fortran a lower triangle L in row-major order is the upper triangle L', and every product is
+transposed.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import ContextDecorator
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
+from scipy.linalg import cython_blas
 from threadpoolctl import ThreadpoolController
+
+SMALL_PIECE = 2**21  # smallest piece, in multiplications: about a tenth of a millisecond
 
 Item = TypeVar("Item")
 First = TypeVar("First")
@@ -32,38 +42,32 @@ _before: list[int] = []  # numbers of threads of the shared BLAS libraries outsi
 _local = threading.local()  # pool, workers: of this thread; helps: is a helper thread; before: as `_before`, for OpenMP
 
 
-@dataclass(frozen=True)
-class Library:
+class Library(NamedTuple):
     """Reads and sets the number of threads of a BLAS library."""
 
     get: Callable[[], int]
     set: Callable[[int], None]
 
 
-class single_threaded_blas(ContextDecorator):
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
     """While any thread is inside, the BLAS libraries of NumPy and SciPy use one thread each.
 
     The helper threads end when the outermost block of their thread does.
     """
-
-    def __enter__(self) -> None:
-        depth = _depth.get(threading.get_ident(), 0)
+    depth = _depth.get(threading.get_ident(), 0)
+    try:
+        _enter(depth + 1)
+        yield
+    finally:
         try:
-            _enter(depth + 1)
+            _leave(depth)
         except BaseException:  # an interrupt
             _leave(depth)
             raise
-
-    def __exit__(self, *exception: object) -> None:
-        depth = _depth[threading.get_ident()] - 1
-        try:
-            _leave(depth)
-        except BaseException:
-            _leave(depth)
-            raise
         finally:
-            if not depth:
-                _end_helpers()
+            if not depth and (pool := vars(_local).pop("pool", None)) is not None:
+                pool.shutdown()
 
 
 def _enter(depth: int) -> None:
@@ -77,10 +81,11 @@ def _enter(depth: int) -> None:
                 _before[:] = numbers
         if depth == 1:
             _local.before = [library.get() for library in own]
-            _local.workers = max(1, min([_cores(), *_before, *_local.before]))
+            _local.workers = workers()
         _depth[thread] = depth
         if depth == 1:
-            _set_threads(shared + own, [1] * len(shared + own))
+            for library in shared + own:
+                library.set(1)
 
 
 def _leave(depth: int) -> None:
@@ -91,14 +96,14 @@ def _leave(depth: int) -> None:
         if depth:
             _depth[thread] = depth
             return
-        _set_threads(own, getattr(_local, "before", []))
+        _restore(own, getattr(_local, "before", []))
         if not _depth.keys() - {thread}:
-            _set_threads(shared, _before)
+            _restore(shared, _before)
             _before.clear()
         _depth.pop(thread, None)
 
 
-def _set_threads(libraries: list[Library], numbers: list[int]) -> None:
+def _restore(libraries: list[Library], numbers: list[int]) -> None:
     for library, number in zip(libraries, numbers, strict=False):  # `numbers` is empty after an early interrupt
         library.set(number)
 
@@ -133,6 +138,11 @@ def parallel_for(function: Callable[[Item], object], items: Iterable[Item]) -> N
     waiting = deque(items)
     helpers = min(workers(), len(waiting)) - 1 if len(waiting) > 1 else 0
 
+    if helpers < 1:
+        for item in waiting:
+            function(item)
+        return
+
     def work() -> None:
         try:
             while True:
@@ -145,9 +155,6 @@ def parallel_for(function: Callable[[Item], object], items: Iterable[Item]) -> N
             waiting.clear()
             raise
 
-    if helpers < 1:
-        work()
-        return
     with single_threaded_blas():
         pool = _helpers()
         others = [pool.submit(work) for _ in range(helpers)]
@@ -178,7 +185,7 @@ def run_pair(first: Callable[[], First], second: Callable[[], Second]) -> tuple[
     """The results of two functions: with two threads side by side, each in one; otherwise in turn, with all threads."""
     if workers() != 2:
         return first(), second()
-    results: dict[int, Any] = {}
+    results: list[Any] = [None, None]
 
     def keep(number: int) -> None:
         results[number] = (first, second)[number]()
@@ -188,26 +195,16 @@ def run_pair(first: Callable[[], First], second: Callable[[], Second]) -> tuple[
 
 
 def _helpers() -> ThreadPoolExecutor:
-    """The helper threads of this thread. A forked process inherits none of them and starts its own."""
-    process, pool = getattr(_local, "pool", (None, None))
-    if pool is None or process != os.getpid():
-        pool = ThreadPoolExecutor(max(1, workers() - 1), thread_name_prefix="lssvm", initializer=_become_helper)
-        _local.pool = (os.getpid(), pool)
-    return pool
+    """The helper threads of this thread."""
+    if not hasattr(_local, "pool"):
+        _local.pool = ThreadPoolExecutor(max(1, workers() - 1), thread_name_prefix="lssvm", initializer=_become_helper)
+    return _local.pool
 
 
 def _become_helper() -> None:
     _local.helps = True
-    own = _libraries()[1]
-    _set_threads(own, [1] * len(own))
-
-
-def _end_helpers() -> None:
-    process, pool = getattr(_local, "pool", (None, None))
-    if pool is not None:
-        del _local.pool
-        if process == os.getpid():
-            pool.shutdown()
+    for library in _libraries()[1]:
+        library.set(1)
 
 
 def _cores() -> int:
@@ -224,35 +221,125 @@ def _libraries() -> tuple[list[Library], list[Library]]:
     """
     shared: list[Library] = []
     own: list[Library] = []
+    names = ["openblas_set_num_threads" + suffix for suffix in ("", "64_", "_64")]
     for found in ThreadpoolController().lib_controllers:
         if found.user_api == "blas" and Path(found.filepath).parts[-3:-1] != ("torch", "lib"):
             if getattr(found, "threading_layer", "") == "openmp":
                 own.append(Library(found.get_num_threads, found.set_num_threads))
-            else:
-                shared.append(Library(found.get_num_threads, _setter(found)))
+            else:  # threadpoolctl lets only one thread control OpenBLAS
+                setters = [getattr(found.dynlib, prefix + name, None) for prefix in ("", "scipy_") for name in names]
+                shared.append(Library(found.get_num_threads, next(filter(None, setters), found.set_num_threads)))
     return shared, own
 
 
-def _setter(found: Any) -> Callable[[int], None]:
-    """The function that sets the threads of a shared library; threadpoolctl lets only one thread control OpenBLAS."""
-    for prefix, suffix in itertools.product(("", "scipy_"), ("", "64_", "_64")):
-        setter = getattr(found.dynlib, f"{prefix}openblas_set_num_threads{suffix}", None)
-        if setter is not None:
-            return setter
-    return found.set_num_threads
-
-
 def _after_fork() -> None:
-    """In the child only the forking thread is left, and another one may have held the lock."""
+    """In the child only the forking thread is left, without helpers, and another one may have held the lock."""
     global _lock
     _lock = threading.RLock()
+    vars(_local).pop("pool", None)
     thread = threading.get_ident()
     for other in _depth.keys() - {thread}:
         del _depth[other]
     if _before and not _depth:
-        _set_threads(_libraries()[0], _before)
+        _restore(_libraries()[0], _before)
         _before.clear()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+# BLAS without the GIL -------------------------------------------------------------------------------------------------
+def _routine(name: str) -> Callable[..., None]:
+    """A Fortran routine by its address; ctypes releases the GIL while it runs."""
+    read_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+    read = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    capsules: Any = cython_blas.__pyx_capi__
+    address = read(("PyCapsule_GetPointer", ctypes.pythonapi))(capsules[name], read_name(capsules[name]))
+    function = ctypes.CFUNCTYPE(None)(address)
+
+    def call(*arguments: Any) -> None:
+        """Every array stands for its address and the distance of two rows (vectors: of two elements)."""
+        passed: list[Any] = []
+        for argument in arguments:
+            if isinstance(argument, np.ndarray):
+                rows, columns = argument.shape if argument.ndim == 2 else (1, 1)
+                step = max(argument.strides[0] // 8 if rows > 1 else columns, columns, 1)
+                address = argument.__array_interface__["data"][0]
+                passed += (ctypes.c_void_p(address), ctypes.byref(ctypes.c_int(step)))
+            elif isinstance(argument, bytes):
+                passed.append(argument)
+            else:
+                number = ctypes.c_double if isinstance(argument, float) else ctypes.c_int
+                passed.append(ctypes.byref(number(argument)))
+        function(*passed)
+
+    return call
+
+
+_dgemm, _dsyrk, dsymv, dtrsm, dtrmm = map(_routine, ("dgemm", "dsyrk", "dsymv", "dtrsm", "dtrmm"))
+
+
+def usable(A: np.ndarray) -> bool:
+    """Whether A is a row-major float64 matrix: the elements of a row are adjacent, and rows do not overlap."""
+    if A.dtype != np.float64 or A.ndim != 2 or not A.flags.aligned:
+        return False
+    step, width = A.strides[0], 8 * A.shape[1]
+    return (A.shape[1] <= 1 or A.strides[1] == 8) and (A.shape[0] <= 1 or (step >= max(width, 8) and step % 8 == 0))
+
+
+def by_rows(A: np.ndarray, *, copy: bool = True) -> np.ndarray:
+    """A itself if it can be overwritten in place, otherwise a row-major copy or, without `copy`, a TypeError."""
+    if usable(A) and A.flags.writeable:
+        return A
+    if not copy:
+        raise TypeError(f"BLAS needs a writeable, row-major float64 matrix to work in place, got {A.dtype}.")
+    return np.array(A, dtype=np.float64, order="C")
+
+
+def stored(A: np.ndarray) -> tuple[np.ndarray, bytes]:
+    """A and b"N" if A is row-major in memory, or A' and b"T" if A' is."""
+    if usable(A):
+        return A, b"N"
+    return (A.T, b"T") if usable(A.T) else (by_rows(A), b"N")
+
+
+def gemm(out: np.ndarray, A: np.ndarray, B: np.ndarray, factor: float, keep: float) -> None:
+    """out = keep * out + factor * A B in one thread; A or B may be stored by columns."""
+    (left, turn_left), (right, turn_right), (rows, columns) = stored(A), stored(B), out.shape
+    if out.size:
+        _dgemm(turn_right, turn_left, columns, rows, A.shape[1], factor, right, left, keep, out)
+
+
+def syrk(out: np.ndarray, A: np.ndarray, factor: float) -> None:
+    """The lower triangle of out + factor * A'A in one thread."""
+    left, turn = stored(A)
+    _dsyrk(b"U", turn, A.shape[1], A.shape[0], factor, left, 1.0, out)
+
+
+def by_triangle(routine: Callable[..., None], L: np.ndarray, Z: np.ndarray, *, turn: bool, left: bool = False) -> None:
+    """Overwrite Z with Z L^-T (`turn`) or Z L^-1 by `dtrsm`, and with Z L' or Z L by `dtrmm`.
+
+    With `left`: L^-1 Z (`turn`) or L^-T Z, and L Z or L'Z.
+    """
+    L, Z = by_rows(L), by_rows(Z, copy=False)
+    if not Z.size:
+        return
+    side, operation = (b"R", b"N" if turn else b"T") if left else (b"L", b"T" if turn else b"N")
+
+    def apply(part: slice) -> None:
+        piece = Z[:, part] if left else Z[part]
+        routine(side, b"U", operation, b"N", piece.shape[1], piece.shape[0], 1.0, L, piece)
+
+    parallel_for(apply, pieces(Z.shape[1] if left else Z.shape[0], 0.5 * Z.size * len(L)))
+
+
+def pieces(size: int, work: float) -> list[slice]:
+    """Rows in pieces, for `work` multiplications in all: one per thread, as BLAS is faster on larger pieces."""
+    return bands(size, max(1, min(workers(), int(work / SMALL_PIECE), size // 8)))
+
+
+def bands(size: int, count: int) -> list[slice]:
+    """So many adjacent slices, which differ by at most one in length."""
+    edges = [size * number // count for number in range(count + 1)]
+    return [slice(start, stop) for start, stop in itertools.pairwise(edges)]

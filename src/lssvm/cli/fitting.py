@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,15 +11,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .._words import counted
+from .. import progress
+from ..progress import counted
+from . import program
+from .models import model_facts
+from .program import FILE, main, say
 
 if TYPE_CHECKING:
     from typing import Any
 
     from .roles import Roles
-from .fitted_models import model_facts
-from .program import FILE, data_argument, json_option, main, plain_errors, reading_options
-from .terminal import check_output, print_values, progress_line, recorded_warnings, row_counter, say, share_bar
 
 MEMORY_SHARE = 0.5  # a fit that needs more than this share of the free memory is done in chunks
 MEMORY_TABLE = Path("/proc/meminfo")
@@ -27,33 +29,24 @@ WORKING_COLUMNS = 2000  # a fit with a basis holds about so many arrays with one
 CODINGS = ("auto", "one-vs-rest", "one-vs-one")
 LOSSES = ("auto", "squared", "squared_hinge", "logistic")
 ROBUST = ("hampel", "huber", "logistic", "myriad")
+MISSING = "Fill in missing cells, or drop their rows."
+CODING = "How several classes are separated; chosen by leave-one-out by default."
 
 
 @main.command()
-@data_argument
+@program.data_argument
 @click.option("-y", "--target", required=True, metavar="COLUMN", help="The column to predict.")
 @click.option("-o", "--output", required=True, metavar="MODEL", type=FILE, help="File for the model.")
 @click.option("--report", "page", metavar="HTML", type=FILE, help="Also write a report.")
 @click.option("--task", type=click.Choice(["regression", "classification"]), help="Inferred by default.")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="A column to ignore; may be repeated.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="A categorical column; may be repeated.")
-@click.option(
-    "--missing",
-    type=click.Choice(["fill", "drop"]),
-    default="fill",
-    show_default=True,
-    help="Fill in missing cells, or drop their rows.",
-)
+@click.option("--missing", type=click.Choice(["fill", "drop"]), default="fill", show_default=True, help=MISSING)
 @click.option("--robust", type=click.Choice(ROBUST), help="Give less weight to outliers.")
 @click.option("--loss", type=click.Choice(LOSSES), help="Loss of a classifier; chosen by leave-one-out by default.")
-@click.option(
-    "--coding",
-    type=click.Choice(CODINGS),
-    help="How several classes are separated; chosen by leave-one-out by default.",
-)
-@reading_options
-@json_option
-@plain_errors
+@click.option("--coding", type=click.Choice(CODINGS), help=CODING)
+@program.reading_options
+@program.json_option
 def fit(
     data: str,
     target: str,
@@ -75,8 +68,8 @@ def fit(
     number or a class is inferred and reported. Rows without a target are dropped. A table that does not fit into memory
     is read in chunks.
     """
-    check_output(output, "-o", data)
-    check_output(page, "--report", data, output)
+    program.check_output(output, "-o", data)
+    program.check_output(page, "--report", data, output)
     from time import perf_counter
 
     from .. import diagnose
@@ -87,14 +80,13 @@ def fit(
 
     start = perf_counter()
     source = open_table(data, **reading)
-    with row_counter() as seen:
+    with program.row_counter() as seen:
         roles, scans, remarks = plan(source, target, task=task, drop=drop, categorical=categorical, seen=seen)
     for remark in remarks:
         say(remark)
-    n_rows = scans[target].rows
     read = perf_counter()
-    if not roles.labels and (loss is not None or coding is not None):
-        option = "--coding" if loss is None else "--loss"
+    option = "--coding" if loss is None else "--loss"
+    if not roles.labels and (loss or coding):
         raise click.UsageError(
             f"{option} is for classification, but {target!r} contains numbers to predict: omit it, or use "
             "--task classification."
@@ -102,28 +94,27 @@ def fit(
     model: Any = LSSVR(robust=robust)
     if roles.labels:
         model = LSSVC(robust=robust, loss=loss or "auto", coding=coding or "auto")
-    n_columns = _encoded_columns(roles, scans)
+    n_rows, n_columns = scans[target].rows, _encoded_columns(roles, scans)
     chunked = _needs_chunks(n_rows, n_columns)
     if chunked and (loss not in (None, "auto", "squared") or coding == "one-vs-one"):
         raise ValueError(
             f"Fitting {n_rows} rows at once would take more than half of the free memory, and in chunks only "
             "--loss squared and --coding one-vs-rest are available: omit these options, or fit fewer rows."
         )
-    rows, columns = Rows(source, roles, drop=missing == "drop"), counted(len(roles.inputs), "column")
-    with recorded_warnings() as raised:
+    rows = Rows(source, roles, drop=missing == "drop")
+    with program.recorded_warnings() as raised:
         if chunked:
             say(f"fitting {n_rows} rows at once would take more than half of the free memory: they are read in chunks")
             rows.size = CHUNK_BYTES // (8 * n_columns) + 1
-            with share_bar(f"fitting {n_rows} rows, {columns}"):
-                model.fit_chunks(rows)
         else:
             X, y = rows.all()
-            with share_bar(f"fitting {len(y)} rows, {columns}"):
-                model.fit(X, y)
+            n_rows = len(y)
+        label = f"fitting {n_rows} rows, {counted(len(roles.inputs), 'column')}"
+        with program.bar(label) as line, progress.listening(line):
+            model.fit_chunks(rows) if chunked else model.fit(X, y)
         for remark in _after_fit(model, scans, len(rows.dropped) - scans[target].missing):
             say(remark)
     done = perf_counter()
-    notes = [remark for remark in remarks if remark.startswith("column ")]
     model.table_ = dict(
         target=target,
         task="classification" if roles.labels else "regression",
@@ -131,7 +122,7 @@ def fit(
         model=output.name,
         row=source.first_row,
         dropped=rows.dropped,
-        warnings=notes + raised,
+        warnings=[remark for remark in remarks if remark.startswith("column ")] + raised,
         seconds={"read and check the table": read - start, "fit and tune": done - read},
     )
     save(model, output)
@@ -143,29 +134,25 @@ def fit(
     if page is not None:
         from ..report import to_html
 
-        progress_line("writing the report ...")
+        program.progress_line("writing the report ...")
         to_html(model, page)
         save(model, output)  # with the residuals of searches that were repeated for intervals: predict needs them too
-        progress_line("")
+        program.progress_line("")
         result["report"] = str(page)
-    result["model file"] = str(output)
-    result["seconds"] = round(perf_counter() - start, 3)
-    print_values(result, as_json)
+    result |= {"model file": str(output), "seconds": round(perf_counter() - start, 3)}
+    program.print_values(result, as_json)
 
 
 def _after_fit(model: Any, scans: dict[str, Any], dropped: int) -> Iterator[str]:
     """What only the fit decides: rows with a target that are dropped, and columns that are not identifiers."""
-    from ..estimators.state import encoder
     from .roles import listed
 
     if dropped:
         yield f"rows with missing cells are dropped: {dropped}"
-    columns = encoder(model)
+    columns = model.fitted_.layout.encoder
     found = [str(column.name) for column in columns.columns if column.kind == "category"] if columns else []
-    counts = [scans[name].counts for name in found]
-    sizes = [
-        f"{name!r} ({'more than 1000' if own is None else len(own)})" for name, own in zip(found, counts, strict=True)
-    ]
+    counts = {name: scans[name].counts for name in found}
+    sizes = [f"{name!r} ({'more than 1000' if own is None else len(own)})" for name, own in counts.items()]
     if sizes:
         yield f"treated as categorical: {listed(sizes)}"
 
@@ -185,10 +172,10 @@ def _needs_chunks(n_rows: int, n_columns: int) -> bool:
 
 def _free_memory() -> int:
     """Bytes that are available: on Linux, most of the memory is a file cache that is freed on demand."""
-    with suppress(OSError, ValueError, IndexError):
-        for line in MEMORY_TABLE.read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                return 1024 * int(line.split()[1])
+    with suppress(OSError, ValueError):
+        found = re.search(r"MemAvailable:\s*(\d+)", MEMORY_TABLE.read_text(encoding="ascii"))
+        if found:
+            return 1024 * int(found[1])
     with suppress(AttributeError, OSError, ValueError):
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return 1 << 32

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import stat
@@ -9,53 +11,49 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from math import isnan
+from math import inf, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from .._words import counted
 from ..files import written
+from ..progress import counted
+from . import program
+from .models import load_model, own_spelling
+from .program import FILE, main, printable, say
 
 if TYPE_CHECKING:
     from typing import Any
 
     from .reading import Batch, Source
     from .roles import Roles
-from .fitted_models import load_model, own_spelling
-from .program import FILE, data_argument, json_option, main, model_argument, plain_errors, printable, reading_options
-from .terminal import bar, check_output, check_standard_output, row_counter, say, shows_progress
 
 PIECE = 10_000  # number of rows predicted at once
 LISTED = 5  # unknown categories that are named
 SEPARATOR = "; "  # between the classes of a set
+INTERVAL = "Add the bounds of prediction intervals with this coverage, e.g. 0.9."
+SET = "Add the set of classes that contains the actual class with this probability, e.g. 0.9."
+
+
+def _share(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    """Check a coverage."""
+    if value is not None and not 0 < value < 1:
+        percent = f": {value:g} % is {value / 100:g}" if 1 < value < 100 else ", e.g. 0.9"
+        raise click.BadParameter(f"{value:g} is not between 0 and 1{percent}.")
+    return value
 
 
 @main.command()
-@model_argument
-@data_argument
+@program.model_argument
+@program.data_argument
 @click.option("-o", "--output", metavar="CSV", type=FILE, help="File for the predictions; standard output by default.")
-@click.option(
-    "--interval",
-    type=float,
-    metavar="COVERAGE",
-    callback=lambda _, __, value: _check_coverage(value),
-    help="Add the bounds of prediction intervals with this coverage, e.g. 0.9.",
-)
-@click.option(
-    "--set",
-    "coverage",
-    type=float,
-    metavar="COVERAGE",
-    callback=lambda _, __, value: _check_coverage(value),
-    help="Add the set of classes that contains the actual class with this probability, e.g. 0.9.",
-)
+@click.option("--interval", type=float, metavar="COVERAGE", callback=_share, help=INTERVAL)
+@click.option("--set", "coverage", type=float, metavar="COVERAGE", callback=_share, help=SET)
 @click.option("--proba", is_flag=True, help="Add the probability of each class.")
 @click.option("--raw", is_flag=True, help="Write class names unchanged, even if they look like formulas.")
-@reading_options
-@json_option
-@plain_errors
+@program.reading_options
+@program.json_option
 def predict(
     model: str,
     data: str,
@@ -72,11 +70,10 @@ def predict(
     If the table also contains the target, the error is reported on standard error. In CSV, class names that a
     spreadsheet would run as formulas (=1+1) get a leading ', unless --raw is given.
     """
-    check_output(output, "-o", model, data)
+    program.check_output(output, "-o", model, data)
     if output is None:
-        check_standard_output("give -o FILE")
+        program.check_standard_output("give -o FILE")
     from .reading import open_table
-    from .roles import as_frame
 
     fitted, roles = load_model(model)
     if interval is not None and roles.labels:
@@ -90,18 +87,19 @@ def predict(
     header += ["lower", "upper"] if interval is not None else []
     header += ["set"] if coverage is not None else []
     header += [f"P({label})" for label in fitted.classes_] if proba else []
-    unknown: Counter[str] = Counter()
-    score = _Score(fitted, roles) if roles.target in source.names else None
-    names = [*roles.inputs, *([str(roles.target)] if score else [])]
-    batch = None
     formulas = [] if raw or as_json else [label for label in getattr(fitted, "classes_", ()) if _is_formula(label)]
     if formulas:
         found = ", ".join(map(repr, map(str, formulas[:5]))) + (" ..." if len(formulas) > 5 else "")
         say(f"class names that a spreadsheet would run as formulas get a leading ' ({found}); use --raw to omit it")
     shown = printable if output is None and sys.stdout.isatty() else str
-    with _writer(output) as write, _prediction_bar(source, output) as advance:
+    score = _Score(fitted, roles) if roles.target in source.names else None
+    names = [*roles.inputs, *([str(roles.target)] if score else [])]
+    unknown: Counter[str] = Counter()
+    done = 0
+    n_rows = _count_rows(source) if program.shows_progress() and _goes_to_file(output) else 0
+    with _writer(output) as write, program.bar("predicting", shown=n_rows > 0) as line:
         for batch in source.batches(names, PIECE):
-            X = as_frame(roles.cells(batch))
+            X = roles.frame(batch)
             _count_unknown(fitted, X, unknown)
             columns = _predictions(fitted, X, interval, coverage, proba)
             lines: list[Any] = list(zip(*columns, strict=True))
@@ -109,15 +107,16 @@ def predict(
                 lines = [[values[0], SEPARATOR.join(map(str, values[1])), *values[2:]] for values in lines]
             if formulas:
                 lines = [[f"'{value}" if _is_formula(value) else value for value in values] for values in lines]
-            if not (batch.start or as_json):  # only after the first rows are predicted: a failure writes nothing
+            if not (done or as_json):  # only after the first rows are predicted: a failure writes nothing
                 write(printable(_csv_lines([header])))  # labels in it must not control a terminal, wherever it is read
             for start in range(0, len(lines), 1000):  # in small pieces, so that a reader that stops ends the work soon
                 part = lines[start : start + 1000]
                 write(shown(_json_lines(header, part) if as_json else _csv_lines(part)))
             if score is not None:
                 score.add(batch, columns[0])
-            advance(batch.rows)
-        if batch is None:
+            done += batch.rows
+            line(done / max(n_rows, 1))
+        if not done:
             raise ValueError(f"{source.name} has no rows below its header: give a file with data.")
     for category, count in unknown.most_common(LISTED):
         rows = counted(count, "row")
@@ -129,36 +128,23 @@ def predict(
         say(score.words())
 
 
-def _check_coverage(value: float | None) -> float | None:
-    if value is not None and not 0 < value < 1:
-        percent = f": {value:g} % is {value / 100:g}" if 1 < value < 100 else ", e.g. 0.9"
-        raise click.BadParameter(f"{value:g} is not between 0 and 1{percent}.")
-    return value
+def _goes_to_file(output: Path | None) -> bool:
+    return output is not None or stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
 
 
-@contextmanager
-def _prediction_bar(source: Source, output: Path | None) -> Iterator[Callable[[int], None]]:
-    """A bar with the time left, unless the predictions themselves go to the terminal.
-
-    The rows are counted first: reading them is fast compared with predicting them.
-    """
-    if not shows_progress() or not (output is not None or stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)):
-        yield lambda rows: None
-        return
+def _count_rows(source: Source) -> int:
+    """The number of rows, for the bar: reading them is fast compared with predicting them."""
     rows = 0
-    with row_counter() as seen:
+    with program.row_counter() as seen:
         for batch in source.batches(source.names[:1]):
             rows += batch.rows
             seen(rows)
-    with bar(rows, "predicting") as advance:
-        yield advance
+    return rows
 
 
 def _count_unknown(fitted: Any, X: Any, unknown: Counter[str]) -> None:
     """Count the texts that are none of the categories of the model."""
-    from ..estimators.state import encoder
-
-    columns = encoder(fitted)
+    columns = fitted.fitted_.layout.encoder
     for column in () if columns is None else columns.columns:
         if column.kind == "category" and not column.pooled:
             found = Counter(X[column.name].drop_null().to_pylist())
@@ -191,11 +177,9 @@ class _Score:
             y, use = self.roles.targets(batch)
         except ValueError:  # a column of the same name with other contents
             return
-        y = own_spelling(self.fitted, y)
-        found = np.asarray(predicted)[use]
-        wrong = found != y[use] if self.roles.labels else (found - y[use]) ** 2
-        self.rows += int(use.sum())
-        self.loss += float(np.sum(wrong))
+        found, y = np.asarray(predicted)[use], own_spelling(self.fitted, y)[use]
+        self.rows += len(y)
+        self.loss += float(np.sum(found != y if self.roles.labels else (found - y) ** 2))
 
     def words(self) -> str:
         what = f"{counted(self.rows, 'row')} with {self.roles.target!r}"
@@ -215,15 +199,11 @@ def _is_formula(label: Any) -> bool:
 
 def _json_lines(names: list[str], lines: list[Any]) -> str:
     """One object per line; infinite ends of intervals become null, because JSON has no infinity."""
-    infinite = (float("inf"), -float("inf"))
-    objects = ({n: None if v in infinite else v for n, v in zip(names, line, strict=True)} for line in lines)
+    objects = ({n: None if v in (inf, -inf) else v for n, v in zip(names, line, strict=True)} for line in lines)
     return "".join(json.dumps(values, ensure_ascii=False) + "\n" for values in objects)
 
 
 def _csv_lines(lines: list[Any]) -> str:
-    import csv
-    import io
-
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)
     return text.getvalue()

@@ -1,26 +1,50 @@
-"""The command group, its error handling, and options shared by several commands."""
+"""The command group with its error handling, options shared by several commands, printed output and progress bars."""
 
 from __future__ import annotations
 
-import functools
+import json
 import os
 import re
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from math import isfinite
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from .startup import QuickStart
+from .. import progress
+from ..files import is_stream
+from ..progress import counted
 
 if TYPE_CHECKING:
     from typing import Any
 
-
 Command = TypeVar("Command", bound=Callable[..., None])
 # Control characters other than tab and line break, direction overrides, lone surrogates
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+class Later(ModuleType):
+    """Stands for a module until one of its attributes is used."""
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        return getattr(import_module(self.__name__), name)
+
+
+class WithoutPandas:
+    """A finder of modules that hides pandas."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("the command line does not use pandas", name=name)
 
 
 class Program(click.Group):
@@ -31,24 +55,29 @@ class Program(click.Group):
         if sys.stderr is None:
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115
         if not arguments and options.keys() <= {"prog_name"}:  # the process ends with the command
-            sys.meta_path.insert(0, QuickStart())
+            # scikit-learn and pyarrow import both if they can, which takes as long as the rest of `lssvm predict`
+            sys.meta_path.insert(0, WithoutPandas())
+            sys.modules.setdefault("scipy.stats", Later("scipy.stats"))
         return super().main(*arguments, **options)
 
     def invoke(self, context: click.Context) -> Any:
-        """Run a command, with control characters in its error messages escaped."""
+        """Run a command; errors of data and files become one message, with control characters escaped."""
         try:
             return super().invoke(context)
         except KeyboardInterrupt:
             click.echo("\nAborted!", err=True)
             raise click.exceptions.Exit(130) from None
+        except BrokenPipeError:
+            raise
         except click.ClickException as error:
             vars(error)["message"] = printable(error.message)  # type checkers consider this attribute final
             raise
-
-
-def printable(text: str) -> str:
-    """Text for a terminal: control characters and direction overrides are escaped, as \\u001b."""
-    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+        except PermissionError as error:
+            remedy = "Ask its owner for access, or choose another file."
+            message = f"permission denied: {error.filename!r}. {remedy}"
+            raise click.ClickException(printable(message)) from error
+        except (ImportError, MemoryError, OSError, TypeError, ValueError) as error:
+            raise click.ClickException(printable(str(error))) from error
 
 
 @click.group(name="lssvm", cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
@@ -60,29 +89,6 @@ def main() -> None:
     lssvm fit houses.csv -y price -o houses.lssvm --report houses.html
     lssvm predict houses.lssvm new_houses.csv > prices.csv
     """
-
-
-def plain_errors(command: Command) -> Command:
-    """Report errors of data and files as one message with exit code 1, without a traceback."""
-
-    @functools.wraps(command)
-    def wrapped(*arguments: Any, **options: Any) -> None:
-        try:
-            command(*arguments, **options)
-        except (ImportError, MemoryError, TypeError, ValueError) as error:
-            if type(error).__name__ == "UnknownColumn":  # the option is wrong, not the data
-                raise click.UsageError(str(error)) from error
-            raise click.ClickException(str(error)) from error
-        except BrokenPipeError:
-            raise
-        except PermissionError as error:
-            raise click.ClickException(
-                f"permission denied: {error.filename!r}. Ask its owner for access, or choose another file."
-            ) from error
-        except OSError as error:
-            raise click.ClickException(str(error)) from error
-
-    return wrapped  # type: ignore[return-value]
 
 
 def reading_options(command: Command) -> Command:
@@ -101,3 +107,119 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 data_argument = click.argument("data", metavar="DATA")
 model_argument = click.argument("model", metavar="MODEL", type=click.Path(exists=True, dir_okay=False))
 FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
+
+
+# Files and streams ----------------------------------------------------------------------------------------------------
+def parts_of(path: Path) -> list[Path]:
+    """The files of a table: the path itself or, for a folder, the Parquet files in it."""
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.rglob("*") if file.suffix.lower() in (".parquet", ".pq"))
+
+
+def check_output(path: Path | None, option: str, *others: str | Path | None) -> None:
+    """Check before the work that the folder of an output file exists and that it is not another file of the command."""
+    try:
+        if path is None or is_stream(path):
+            return
+    except OSError as error:
+        raise click.BadParameter(str(error), param_hint=option) from None
+    message = ""
+    if not path.parent.is_dir():
+        message = f"the folder '{path.parent}' does not exist; create it first."
+    elif not path.exists() and not os.access(path.parent, os.W_OK):
+        message = f"the folder '{path.parent}' is not writable; choose another."
+    elif any(_same_file(path, file) for other in others if other is not None for file in parts_of(Path(other))):
+        message = f"'{path}' is also another file of this command and would be overwritten; choose another name."
+    if message:
+        raise click.BadParameter(message, param_hint=option)
+
+
+def _same_file(path: Path, other: Path) -> bool:
+    """Whether two names are those of one file; it may have several names (hard links), or not exist yet."""
+    try:
+        return path.samefile(other)
+    except OSError:
+        return path.resolve() == other.resolve()
+
+
+def check_standard_output(remedy: str) -> None:
+    if sys.stdout is None:
+        raise click.ClickException(f"standard output is closed: {remedy}.")
+
+
+# Printed output -------------------------------------------------------------------------------------------------------
+def printable(text: str) -> str:
+    """Text for a terminal: control characters and direction overrides are escaped, as \\u001b."""
+    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _one_line(text: str) -> str:
+    return printable(text).replace("\n", "\\n")
+
+
+def print_values(result: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        plain = {name.replace(" ", "_").replace("-", "_"): value for name, value in result.items()}
+        unknown = [name for name, value in plain.items() if isinstance(value, float) and not isfinite(value)]
+        click.echo(json.dumps(plain | dict.fromkeys(unknown), allow_nan=False))  # JSON has no NaN or infinity
+        return
+    width = max(map(len, result))
+    for name, value in result.items():
+        if isinstance(value, list):
+            value = ", ".join(value[:20]) + (f" and {len(value) - 20} more" if len(value) > 20 else "")
+        if isinstance(value, float):
+            value = f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+        click.echo(f"{name:<{width}}  {_one_line(str(value))}")
+
+
+def print_path(path: Path) -> None:
+    """Print the path of a result: escaped on a terminal, unchanged for a script."""
+    click.echo(printable(str(path)) if sys.stdout is not None and sys.stdout.isatty() else str(path))
+
+
+def say(text: str) -> None:
+    progress_line("")
+    click.echo(_one_line(text), err=True)
+
+
+@contextmanager
+def recorded_warnings() -> Iterator[list[str]]:
+    """Collect the warnings of the library; they are printed at the end."""
+    messages: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield messages
+    # C and sigma are parameters in Python, not options of this program
+    messages += dict.fromkeys(str(warning.message).removesuffix(" Give C or sigma.") for warning in caught)
+    for message in messages:
+        say(f"warning: {message}")
+
+
+# Progress -------------------------------------------------------------------------------------------------------------
+def shows_progress() -> bool:
+    """Whether to show progress: only on a terminal, and not with --json."""
+    return sys.stderr.isatty() and not click.get_current_context().params.get("as_json")
+
+
+def progress_line(text: str) -> None:
+    """Print a line that the next one replaces, on a terminal."""
+    if shows_progress():
+        progress.write(sys.stderr, f"\r\x1b[K{text}")
+
+
+@contextmanager
+def row_counter() -> Iterator[Callable[[int], None]]:
+    """A function that shows how many rows have been read."""
+    yield lambda rows: progress_line(f"reading: {counted(rows, 'row')}")
+    progress_line("")
+
+
+@contextmanager
+def bar(label: str, *, shown: bool = True) -> Iterator[progress.Listener]:
+    """A bar on a terminal that shows a share of the work and the time left."""
+    if not (shown and shows_progress()):
+        yield lambda share: None
+        return
+    with progress.Line(label) as line:
+        yield line

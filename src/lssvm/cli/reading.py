@@ -13,23 +13,27 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice, tee
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..tables import is_number
+from ..tables import is_number, readable
+from .program import parts_of
 
 DELIMITERS = ",;\t|"
+SPELLED = {"\t": "tabs", ";": "semicolons", "|": "bars"}
 HINT = " The first line looks like data ({}): if it contains no column names, use --no-header."
 ONE_COLUMN = (
     " Only one column was found, {}: if there are more, give the --delimiter; if there are lines above the column "
     "names, remove them."
 )
 STATED_DELIMITER = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
+UNEQUAL_CELLS = re.compile(r"Row #(\d+): Expected \d+ columns, got (\d+)")  # in messages of pyarrow
+UNCLOSED = "look for an unclosed quotation mark."
 BATCH_CELLS = 1 << 18  # cells that are read together, at most, unless 16 rows have more
-SLICE_ROWS = 500  # rows of a text file that are parsed together: more lists would start garbage collections
-SAMPLE_LIMIT = 1 << 26  # characters from which the format is inferred, at most; also the longest cell
-SAMPLE_ROWS = 50  # rows from which the format is inferred, at most
+BLOCK_BYTES = 1 << 22  # of a text file that are parsed together, unless 16 rows have more; no row may be longer
+SAMPLE_LIMIT = 1 << 26  # characters from which the format is inferred, at most
+SAMPLE_ROWS = 50  # rows from which the format is inferred
 DELIMITED_ROWS = 20  # rows from which the delimiter is inferred
 
 
@@ -37,25 +41,9 @@ class TableError(ValueError):
     """A table that cannot be used as it is; the message explains what to do."""
 
 
-class UnknownColumn(TableError):
-    """A column named by an option that does not exist or cannot be used for that option."""
-
-
-def need_pyarrow() -> None:
-    """Raise TableError with the name of the extra if pyarrow is not installed."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise TableError('Reading files requires pyarrow: pip install "lssvm[files]"') from error
-
-
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of a table.
-
-    A column is an array of floats, NaN for missing cells, or a list of texts without blanks around them, None for
-    missing cells; it is None if its cells are of another type.
-    """
+    """Some rows of a table; the columns are those of `tables.readable`."""
 
     source: Source
     start: int  # the number of rows before these
@@ -74,18 +62,21 @@ class Source:
     name: str
     names: tuple[str, ...]
     first_row: int  # the number of the first row: 2 below a header line, 0 in Parquet
-    read: Callable[[Sequence[str], int], Iterator[tuple[int, dict[str, Any]]]]  # names, rows -> batches
+    read: Callable[[list[str], int], Iterator[Any]]  # names, rows -> record batches of pyarrow, which may have more
     notes: tuple[str, ...] = ()  # what was inferred
     decimal: str = "."
     hint: str = ""  # if the first line looks like data, or if there is only one column
 
     def batches(self, names: Sequence[str] | None = None, rows: int = BATCH_CELLS) -> Iterator[Batch]:
         """Batches of at most so many rows of some columns, from the start; reader errors become TableErrors."""
-        start = 0
+        start, names = 0, list(self.names if names is None else names)
+        rows = min(rows, max(16, BATCH_CELLS // len(names)))
         with _explained_errors(self.name):
-            for count, columns in self.read(self.names if names is None else names, rows):
-                yield Batch(self, start, count, columns)
-                start += count
+            for block in self.read(names, rows):
+                for first in range(0, block.num_rows, rows):
+                    part = block.slice(first, rows)
+                    yield Batch(self, start, len(part), dict(zip(names, map(readable, part.columns), strict=True)))
+                    start += len(part)
 
 
 @contextmanager
@@ -97,30 +88,25 @@ def _explained_errors(name: str) -> Iterator[None]:
         yield
     except PermissionError:
         raise
-    except UnicodeDecodeError as error:
-        if b"\0" in error.object:
-            raise TableError(f"{name} is not text: give CSV, TSV or Parquet.") from None
-        raise TableError(f"{name} is not {error.encoding}: give its encoding, e.g. --encoding latin-1.") from None
-    except csv.Error as error:
-        raise TableError(f"{name}: {error}\nlook for an unclosed quotation mark.") from error
-    except (pyarrow.ArrowInvalid, OSError, UnicodeError) as error:
-        raise TableError(f"{name}: {error}\ndoes the file have the format that its name suggests?") from error
+    except (pyarrow.ArrowInvalid, OSError, UnicodeError, csv.Error) as error:
+        remedy = "does the file have the format that its name suggests?"
+        if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
+            encoding = getattr(error, "encoding", "utf-8")
+            raise TableError(f"{name} is not {encoding}: give its encoding, e.g. --encoding latin-1.") from None
+        if isinstance(error, csv.Error) or "straddle" in str(error):
+            remedy = UNCLOSED
+        raise TableError(f"{name}: {error}\n{remedy}") from error
 
 
-def open_table(
-    path: str,
-    *,
-    delimiter: str | None = None,
-    header: bool | None = None,
-    encoding: str | None = None,
-    decimal: str | None = None,
-) -> Source:
-    """Infer the format of a file. "-" is standard input.
+def open_table(path: str, **options: Any) -> Source:
+    """Infer the format of a file, unless options of `_open_text` give it. "-" is standard input.
 
     Standard input, pipes and devices can be read only once: they are copied to a file that is removed at exit.
-    With ``header=None``, the first line contains names, and a first line of numbers is an error.
     """
-    need_pyarrow()
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise TableError('Reading files requires pyarrow: pip install "lssvm[files]"') from error
     file = Path(path)
     if path == "-" and sys.stdin is None:
         raise TableError("Standard input is closed: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
@@ -138,7 +124,8 @@ def open_table(
         return _open_parquet(file, name)
     if file.suffix.lower() in (".xlsx", ".xls", ".ods"):
         raise TableError(f"{path!r} is a spreadsheet: save it as CSV (UTF-8) first.")
-    return _open_text(str(file), name, delimiter, header, encoding, decimal)
+    with _explained_errors(name):
+        return _open_text(str(file), name, **options)
 
 
 def _is_parquet(path: str) -> bool:
@@ -160,62 +147,62 @@ def _copy(stream: BinaryIO, name: str) -> Path:
     return Path(file.name)
 
 
-def parts_of(path: Path) -> list[Path]:
-    """The files of a table: the path itself or, for a folder, the Parquet files in it."""
-    if not path.is_dir():
-        return [path]
-    return [file for file in path.rglob("*") if file.suffix.lower() in (".parquet", ".pq")]
-
-
 def _open_parquet(file: Path, name: str) -> Source:
     import pyarrow.dataset
 
-    files = sorted(map(str, parts_of(file))) if file.is_dir() else []
-    if file.is_dir() and not files:
+    files = list(map(str, parts_of(file)))
+    if not files:
         raise TableError(f"The folder '{file}' contains no Parquet files (*.parquet): give a file or another folder.")
-    parts = {"partitioning": "hive", "partition_base_dir": str(file)} if files else {}
+    parts = {"partitioning": "hive", "partition_base_dir": str(file)} if file.is_dir() else {}
     with _explained_errors(name):
-        data = pyarrow.dataset.dataset(files or file, format="parquet", **parts)
+        data = pyarrow.dataset.dataset(files, format="parquet", **parts)
     names = tuple(data.schema.names)
     _check_names(names, name)
-
-    def read(wanted: Sequence[str], rows: int) -> Iterator[tuple[int, dict[str, Any]]]:
-        size = _batch_size(len(wanted), rows)
-        for batch in data.to_batches(columns=list(wanted), batch_size=size):
-            if batch.num_rows:
-                yield batch.num_rows, dict(zip(wanted, map(_cells, batch.columns), strict=True))
-
-    return Source(name, names, 0, read)
-
-
-def _cells(column: Any) -> Any:
-    """A column of Parquet as `Batch` describes it."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    kind = column.type
-    if pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
-        return pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False)  # null becomes NaN
-    if pa.types.is_boolean(kind):
-        return [None if cell is None else str(cell).lower() for cell in column.to_pylist()]
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return [None if cell is None else cell.strip() for cell in column.to_pylist()]
-    return None
-
-
-def _batch_size(columns: int, rows: int) -> int:
-    return min(rows, max(16, BATCH_CELLS // columns))
+    return Source(name, names, 0, lambda wanted, rows: data.to_batches(columns=wanted, batch_size=rows))
 
 
 def _open_text(
-    path: str, name: str, delimiter: str | None, header: bool | None, encoding: str | None, decimal: str | None
+    path: str,
+    name: str,
+    *,
+    delimiter: str | None = None,
+    header: bool | None = None,
+    encoding: str | None = None,
+    decimal: str | None = None,
 ) -> Source:
-    encoding = _encoding(path, encoding)
-    with _explained_errors(name):
-        found, is_guessed, first_row, head = _head(path, name, delimiter, encoding, header=header is not False)
+    """A text file, whose format is inferred from the first lines.
+
+    With ``header=None``, the first line contains names, and a first line of numbers is an error.
+    """
+    import pyarrow
+    import pyarrow.csv
+
+    encoding = _encoding(path, name, encoding)
+    with (
+        pyarrow.input_stream(path, compression="detect") as stream,
+        io.TextIOWrapper(stream, encoding, newline="") as file,
+    ):
+        lines = list(_first_lines(file))
+        is_cut = bool(file.readline())
+    stated = STATED_DELIMITER.fullmatch(lines[0]) if lines else None  # in a line above the table, as Excel writes it
+    above = int(bool(stated))
+    while above < len(lines) and not lines[above].strip("\r\n"):
+        above += 1
+    lines = lines[above:]
+    found = (delimiter or (stated[1] if stated else _sniff(lines))).replace("\\t", "\t")
+    if len(found) != 1:
+        raise TableError(f"--delimiter must be one character, got {delimiter!r}; write \\t for a tab.")
+    reader = csv.reader(lines, delimiter=found)
+    head = _records(reader, 1)
+    first_row = 1 + above + (header is not False) * reader.line_num  # names may contain line breaks
+    head += _records(reader, SAMPLE_ROWS - 1)
+    if len(head) < 2 and is_cut:
+        limit = f"{SAMPLE_LIMIT >> 20} MiB"
+        raise TableError(f"{name}: the column names and the first row take more than {limit}: {UNCLOSED}")
+    if not any(cell.strip() for record in head for cell in record):
+        raise TableError(f"{name} is empty: give a file with a line of column names and rows below it.")
+
     first = head[0]
-    notes = [f"columns are separated by {_spell(found)}"] if is_guessed and found != "," else []
     if header is None and len(head) > 1 and all(map(_looks_numeric, first)):
         raise TableError(
             f"{name}: the first line looks like data, not like column names ({', '.join(first[:4])} ...). Use "
@@ -224,68 +211,72 @@ def _open_text(
         )
     data = _data_cells(head) if header is None else []
     hint = HINT.format(quoted(data[0])) if data else ""
-    header = header is not False
-    names = tuple(cell.strip() for cell in first) if header else tuple(f"column{c + 1}" for c in range(len(first)))
+    names = tuple(f"column{c + 1}" if header is False else cell.strip() for c, cell in enumerate(first))
     _check_names(names, name, hint)
+    notes = [f"columns are separated by {SPELLED[found]}"] if not (delimiter or stated) and found != "," else []
     notes += [hint.strip()] if hint else []
     hint += ONE_COLUMN.format(quoted(first)) if len(names) == 1 else ""
     if decimal is None and found != "," and _decimal_comma(head):
         decimal = ","
         notes.append("numbers are written with a decimal comma")
-    places = {column: place for place, column in enumerate(names)}
+    formats = pyarrow.csv.ParseOptions(delimiter=found, newlines_in_values=True)
+    blocks = pyarrow.csv.ReadOptions(
+        use_threads=False,  # messages then contain the numbers of rows
+        block_size=max(BLOCK_BYTES, 16 * max(sum(map(len, record)) + len(record) for record in head)),
+        column_names=names,
+        skip_rows=above,
+        skip_rows_after_names=header is not False,
+        encoding="utf8" if encoding == "utf-8-sig" else encoding,
+    )
 
-    def read(wanted: Sequence[str], rows: int) -> Iterator[tuple[int, dict[str, Any]]]:
-        size, done = _batch_size(len(names), rows), 0
-        with _opened(path, encoding) as (text, _):
-            reader = csv.reader(text, delimiter=found)
-            if header:
-                _records(reader, 1)
-            while True:
-                columns: dict[str, list[str]] = {column: [] for column in wanted}
-                count = 0
-                while count < size and (lines := _records(reader, min(SLICE_ROWS, size - count))):
-                    odd = next((place for place, line in enumerate(lines) if len(line) != len(names)), None)
-                    if odd is not None:
-                        raise TableError(
-                            f"{name}: row {first_row + done + count + odd} has a different number of cells "
-                            f"({len(lines[odd])}) than the header ({len(names)}): correct it, or give --delimiter."
-                        )
-                    cells = list(zip(*lines, strict=True))
-                    for column, found_cells in columns.items():
-                        found_cells += map(str.strip, cells[places[column]])
-                    count += len(lines)
-                if not count:
-                    return
-                yield count, columns
-                done += count
+    def read(wanted: list[str], rows: int) -> Iterator[Any]:
+        texts = pyarrow.csv.ConvertOptions(
+            include_columns=wanted, column_types=dict.fromkeys(wanted, pyarrow.string()), strings_can_be_null=False
+        )
+        try:
+            with pyarrow.input_stream(path, compression="detect") as stream:
+                yield from pyarrow.csv.open_csv(stream, blocks, formats, texts)
+        except pyarrow.ArrowInvalid as error:
+            unequal = UNEQUAL_CELLS.search(str(error))
+            if unequal is None:
+                raise
+            row = first_row + int(unequal[1]) - 1 - above - (header is not False)
+            raise TableError(
+                f"{name}: row {row} has a different number of cells ({unequal[2]}) than the header ({len(names)}): "
+                "correct it, or give --delimiter."
+            ) from None
 
     return Source(name, names, first_row, read, tuple(notes), decimal or ".", hint)
 
 
-def _encoding(path: str, encoding: str | None) -> str:
+def _encoding(path: str, name: str, encoding: str | None) -> str:
+    """The name of the encoding, which is inferred if it is not given."""
     import pyarrow
 
     if encoding is None:
         with pyarrow.input_stream(path, compression="detect") as stream:
-            encoding = "utf-16" if stream.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+            start = stream.read(1 << 16)
+        encoding = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+        if encoding == "utf-8" and b"\0" in start:
+            raise TableError(f"{name} is not text: give CSV, TSV or Parquet.")
     try:
         return "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding  # without a byte order mark
     except LookupError:
         raise TableError(f"--encoding {encoding!r} is unknown: try utf-8, latin-1 or cp1252.") from None
 
 
-@contextmanager
-def _opened(path: str, encoding: str) -> Iterator[tuple[Iterator[str], str]]:
-    """The lines of a text file, and the delimiter that a line above them states, as Excel writes it, or ""."""
-    import pyarrow
-
-    with (
-        pyarrow.input_stream(path, compression="detect") as stream,
-        io.TextIOWrapper(stream, encoding, newline="") as file,
-    ):
-        first = file.readline()
-        stated = STATED_DELIMITER.fullmatch(first)
-        yield (iter(file), stated[1]) if stated else (chain([first], file), "")
+def _first_lines(lines: Iterator[str]) -> Iterator[str]:
+    """The lines of the first rows, up to a limit: an unclosed quotation mark makes the rest of the file one cell."""
+    left, rows, marks = SAMPLE_LIMIT, 0, 0
+    for line in lines:
+        left -= len(line)
+        if left < 0:
+            return
+        yield line
+        marks += line.count('"')
+        rows += marks % 2 == 0 and not line.isspace()  # a record ends
+        if rows > SAMPLE_ROWS:
+            return
 
 
 def _records(reader: Iterator[list[str]], count: int) -> list[list[str]]:
@@ -297,54 +288,18 @@ def _records(reader: Iterator[list[str]], count: int) -> list[list[str]]:
         csv.field_size_limit(limit)
 
 
-def _head(
-    path: str, name: str, delimiter: str | None, encoding: str, *, header: bool
-) -> tuple[str, bool, int, list[list[str]]]:
-    """The delimiter, whether it was inferred, the number of the first row, and the first records."""
-    with _opened(path, encoding) as (text, stated):
-        lines, sample = tee(_first_lines(text, name))
-        found = (delimiter or stated or _sniff(sample)).replace("\\t", "\t")
-        if len(found) != 1:
-            raise TableError(f"--delimiter must be one character, got {delimiter!r}; write \\t for a tab.")
-        reader = csv.reader(lines, delimiter=found)
-        names = _records(reader, 1)
-        above = bool(stated) + header * reader.line_num  # names may contain line breaks, and empty lines precede them
-        head = names + _records(reader, SAMPLE_ROWS - 1)
-        if len(head) < 2 and next(text, ""):
-            raise TableError(
-                f"{name}: the column names and the first row take more than {SAMPLE_LIMIT >> 20} MiB: look for an "
-                "unclosed quotation mark."
-            )
-    if not any(cell.strip() for record in head for cell in record):
-        raise TableError(f"{name} is empty: give a file with a line of column names and rows below it.")
-    return found, not (delimiter or stated), 1 + above, head
-
-
-def _first_lines(lines: Iterator[str], name: str) -> Iterator[str]:
-    """The lines, up to a limit: a quotation mark that is not closed would make the rest of the file one cell."""
-    left = SAMPLE_LIMIT
-    for line in lines:
-        left -= len(line)
-        if "\0" in line:
-            raise TableError(f"{name} is not text: give CSV, TSV or Parquet.")
-        if left < 0:
-            return
-        yield line
-
-
-def _sniff(lines: Iterator[str]) -> str:
+def _sniff(lines: Sequence[str]) -> str:
     """The delimiter that splits the first lines into equal numbers of cells, as many as possible."""
-    start, *copies = tee(lines, 1 + len(DELIMITERS))
     cells = {}
-    for delimiter, copy in zip(DELIMITERS, copies, strict=True):
-        widths = set(map(len, _records(csv.reader(copy, delimiter=delimiter), DELIMITED_ROWS)))
+    for delimiter in DELIMITERS:
+        widths = set(map(len, _records(csv.reader(lines, delimiter=delimiter), DELIMITED_ROWS)))
         cells[delimiter] = widths.pop() if len(widths) == 1 else 0
     best = max(DELIMITERS[1:], key=lambda delimiter: cells[delimiter])
     if cells[best] > 1 and cells[best] >= cells[","] - 1:  # one comma per cell is a decimal comma
         return best
     if cells[","] > 1:
         return ","
-    names = next((line for line in start if line.strip("\r\n")), "")
+    names = lines[0] if lines else ""
     if not any(delimiter in names for delimiter in DELIMITERS):  # one column, perhaps with decimal commas
         return next((delimiter for delimiter in DELIMITERS if cells[delimiter] == 1), ",")
     return max(DELIMITERS, key=names.count)  # unequal lines: the reader reports the first
@@ -359,10 +314,6 @@ def _decimal_comma(head: Sequence[Sequence[str]]) -> bool:
 
 def _looks_numeric(text: str) -> bool:
     return is_number(text) or is_number(text, ",")
-
-
-def _spell(delimiter: str) -> str:
-    return {"\t": "tabs", ";": "semicolons", "|": "bars"}.get(delimiter, repr(delimiter))
 
 
 def _data_cells(head: Sequence[Sequence[str]]) -> list[str]:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import click
 import numpy as np
 
-from .._words import counted
-from ..tables import ABSENT, is_number, number_of, numbers_of, texts_of
-from .column_scan import MOST_LABELS, ColumnScan, scan
-from .reading import BATCH_CELLS, Batch, Source, TableError, UnknownColumn, plain_name, quoted
+from ..progress import counted
+from ..tables import ABSENT, MOST_LABELS, ColumnScan, is_number, number_of, numbers_of, texts_of
+from .reading import BATCH_CELLS, Batch, Source, TableError, plain_name, quoted
 
 DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
 SIGNED = re.compile(r"([€$£¥]|[A-Z]{3}\s)?\s*[+-]?\d[\d.,'\s]*([€$£¥%]|[^\W\d]{1,3})?")  # a number and a unit
@@ -36,9 +36,7 @@ class Roles:
     @classmethod
     def of(cls, model: Any) -> Roles:
         """The roles of the columns of a model that was fitted to a table."""
-        from ..estimators.state import encoder
-
-        columns = encoder(model)
+        columns = model.fitted_.layout.encoder
         inputs = dict.fromkeys(map(str, model.feature_names_in_), False)
         target = getattr(model, "table_", {}).get("target")
         known: dict[Any, Collection[Any]] = {target: getattr(model, "classes_", ())}
@@ -57,22 +55,26 @@ class Roles:
                 + _closest(absent[0], source)
             )
 
-    def cells(self, batch: Batch) -> dict[str, Any]:
-        """The input columns of a batch: floats with NaN for missing cells, or texts with None for missing cells."""
-        found: dict[str, Any] = {}
+    def frame(self, batch: Batch) -> Any:
+        """The input columns of a batch as a pyarrow table, which the estimators accept."""
+        import pyarrow
+
+        columns = {}
         for name, is_text in self.inputs.items():
             if is_text:
-                _refuse_only_numbers(batch, name, self.known.get(name, ()))
-                found[name] = texts_of(_column(batch, name), self.known.get(name, ()))
+                known = self.known.get(name, ())
+                if known and not any(map(is_number, known)):
+                    _refuse_only_numbers(batch, name)
+                columns[name] = texts_of(_cells(batch, name), known)
             else:
-                found[name] = _numbers(batch, name, "correct it, or leave the cell empty")
-        return found
+                columns[name] = pyarrow.array(_numbers(batch, name, "correct it, or leave the cell empty"))
+        return pyarrow.table(columns)
 
     def targets(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """The target of each row of a batch, and a mask of the rows that have one."""
         assert self.target is not None
         if self.labels == "text":
-            texts = texts_of(_column(batch, self.target), self.known[self.target])
+            texts = texts_of(_cells(batch, self.target), self.known[self.target]).to_pylist()
             missing = {None, *ABSENT}.difference(self.known[self.target])
             return np.array([text or "" for text in texts]), np.array([text not in missing for text in texts])
         values = _numbers(batch, self.target, "correct it; the model was fitted to numbers")
@@ -97,13 +99,12 @@ class Rows:
         """The batches that have rows with a target."""
         self.dropped = []
         for batch in self.source.batches([*self.roles.inputs, str(self.roles.target)], self.size):
-            cells = self.roles.cells(batch)
+            X = self.roles.frame(batch)
             y, kept = self.roles.targets(batch)
-            for column in cells.values() if self.drop else ():
-                kept = kept & np.array([cell is not None and cell == cell for cell in column], dtype=bool)
+            for column in X.columns if self.drop else ():
+                kept = kept & ~column.is_null(nan_is_null=True).to_numpy()
             self.dropped += (batch.start + np.flatnonzero(~kept)).tolist()
             if kept.any():
-                X = as_frame(cells)
                 yield (X if kept.all() else X.filter(kept)), y[kept]
 
     def all(self) -> tuple[Any, np.ndarray]:
@@ -119,41 +120,51 @@ class Rows:
         return pyarrow.concat_tables([X for X, _ in batches]), np.concatenate([y for _, y in batches])
 
 
-def as_frame(cells: dict[str, Any]) -> Any:
-    """Columns as a pyarrow table, which the estimators accept."""
-    import pyarrow
-
-    kinds = {name: None if isinstance(own, np.ndarray) else pyarrow.string() for name, own in cells.items()}
-    return pyarrow.table({name: pyarrow.array(own, kinds[name]) for name, own in cells.items()})
-
-
-def _column(batch: Batch, name: str) -> Any:
+def _cells(batch: Batch, name: str) -> Any:
     if batch.columns[name] is None:
         raise TableError(f"{batch.source.name}: column {name!r} contains neither numbers nor text: convert it.")
     return batch.columns[name]
 
 
-def _refuse_only_numbers(batch: Batch, name: str, known: Collection[str]) -> None:
+def _refuse_only_numbers(batch: Batch, name: str) -> None:
     """Raise TableError if a category of words contains nothing but numbers, as the estimators do for frames."""
-    if not known or any(map(is_number, known)):
-        return
-    cells = _column(batch, name)
+    cells = _cells(batch, name)
     values, odd = numbers_of(cells, batch.source.decimal)
-    if not odd and not np.isnan(values).all():
-        place = int(np.argmax(~np.isnan(values)))
+    present = np.flatnonzero(~np.isnan(values)).tolist()
+    if present and not odd:
         raise TableError(
             f"{batch.source.name}: column {name!r} contained text in fit, but now contains numbers "
-            f"({quoted(str(cells[place]))} in row {batch.number(place)}): give the same columns as in fit."
+            f"({quoted(str(cells[present[0]]))} in row {batch.number(present[0])}): give the same columns as in fit."
         )
 
 
 def _numbers(batch: Batch, name: str, remedy: str) -> np.ndarray:
-    cells = _column(batch, name)
+    cells = _cells(batch, name)
     values, odd = numbers_of(cells, batch.source.decimal)
     if odd:
         words = _odd_words(batch.source.name, name, [(str(cells[odd[0]]), batch.number(odd[0]))])
         raise TableError(f"{words}: {remedy}.")
     return values
+
+
+def scan(
+    source: Source, names: Sequence[str], seen: Callable[[int], None] = lambda rows: None
+) -> dict[str, ColumnScan]:
+    """Scan some columns of a source in one pass."""
+    found = {name: ColumnScan() for name in names}
+    rows = 0
+    for batch in source.batches(names):
+        for name, column in found.items():
+            column.add(batch.columns[name], batch.rows, source.decimal, batch.number)
+        rows += batch.rows
+        seen(rows)
+    if rows < 2:
+        if not rows:
+            raise TableError(f"{source.name} has no rows below its header: give a file with data.")
+        raise TableError(
+            f"{source.name} has 1 row, but at least 2 are required, and 30 or more to evaluate a model: add rows."
+        )
+    return found
 
 
 def plan(
@@ -166,17 +177,16 @@ def plan(
     seen: Callable[[int], None] = lambda rows: None,
 ) -> tuple[Roles, dict[str, ColumnScan], list[str]]:
     """Scan a table and decide on the roles of its columns; returns them, the scans, and messages about them."""
+    remedies = {
+        "--drop": "drop another column, or choose another target.",
+        "--categorical": "for classes use --task classification.",
+    }
     for option, names in (("-y", [target]), ("--drop", drop), ("--categorical", categorical)):
         for name in names:
             if name not in source.names:
-                raise UnknownColumn(f"{option} {name!r}: {source.name} has no such column. {_closest(name, source)}")
-    if target in drop:
-        remedy = "drop another column, or choose another target."
-        raise UnknownColumn(f"--drop {target!r}: this is the target (-y); {remedy}")
-    if target in categorical:
-        raise UnknownColumn(
-            f"--categorical {target!r}: this is the target (-y); for classes use --task classification."
-        )
+                raise click.UsageError(f"{option} {name!r}: {source.name} has no such column. {_closest(name, source)}")
+            if name == target and option in remedies:
+                raise click.UsageError(f"{option} {target!r}: this is the target (-y); {remedies[option]}")
     names = [name for name in source.names if name != target and name not in drop]
     if not names:
         raise TableError(
@@ -184,10 +194,6 @@ def plan(
             f"columns, or drop fewer.{source.hint}"
         )
     scans = scan(source, [target, *names], seen)
-    if max(column.rows for column in scans.values()) < 2:
-        raise TableError(
-            f"{source.name} has 1 row, but at least 2 are required, and 30 or more to evaluate a model: add rows."
-        )
     remarks = list(source.notes)
     labels = _labels(source, target, scans[target], task, remarks)
     inputs: dict[str, bool] = {}
@@ -204,9 +210,7 @@ def plan(
     if not inputs:
         raise TableError("\n  ".join([f"{source.name}: no input column remains.", *dropped]))
     remarks += dropped
-    if labels:
-        remarks += _doubts(target, scans[target], True)
-    for name, is_text in inputs.items():
+    for name, is_text in {**({target: True} if labels else {}), **inputs}.items():
         remarks += _doubts(name, scans[name], is_text)
     gaps = [f"{name!r} {scans[name].missing}" for name in inputs if scans[name].missing]
     remarks += [f"missing cells: {listed(gaps)}"] if gaps else []
@@ -288,7 +292,7 @@ def _useless(name: str, column: ColumnScan, categorical: bool) -> str:
         return "it is empty"
     if not name:
         return "it has no name (row numbers written by another program?)"
-    if column.values is not None and len(column.values) == 1 and not column.missing:
+    if not column.missing and column.counts is not None and len(column.counts) == 1:
         return "it has the same value in all rows"
     if not categorical and not column.is_number and _all_match(DATE, column):
         return f"it contains dates ({quoted(column.texts[0])}); use numbers, e.g. the year or days since the first"

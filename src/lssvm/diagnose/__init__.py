@@ -7,31 +7,22 @@ report and the command line draw and print the results of these functions.
 import warnings
 from typing import Any
 
-from ..estimators.state import column_sources as column_sources
-from ..estimators.state import encoder as encoder
-from ..estimators.state import fitted_problem as fitted_problem
-from ..estimators.state import is_stack as is_stack
-from ..estimators.state import is_streamed as is_streamed
-from ..estimators.state import members as members
-from ..estimators.state import probability_slopes as probability_slopes
-from ..estimators.state import table_columns as table_columns
-from ..estimators.state import training_codes as training_codes
 from .access import NotKnown as NotKnown
 from .access import are_unit_vectors as are_unit_vectors
 from .access import basis_points as basis_points
 from .access import check_fitted as check_fitted
 from .access import check_single as check_single
 from .access import columns_used, feature_names, inverse_widths
-from .access import compares_classifiers as compares_classifiers
 from .access import component_deviations as component_deviations
 from .access import kept_components as kept_components
 from .access import kernel_words as kernel_words
 from .access import member_words as member_words
-from .calibration import coverage_path, reliability, set_coverage
-from .distribution import coverage_by_region, pit
-from .distribution import interval_coverage as interval_coverage
+from .access import members as members
+from .calibration import coverage_by_region, coverage_path, pit, reliability, set_coverage
+from .calibration import interval_coverage as interval_coverage
+from .error_curves import c_path, width_surface
+from .explanations import effects, importance, shapley
 from .kept import kept_rows as kept_rows
-from .local_effects import effects
 from .loo import (
     LooValues,
     beats_constant,
@@ -42,9 +33,6 @@ from .loo import (
     number_scores,
     scores,
 )
-from .search import c_path, width_surface
-from .shapley_values import shapley
-from .without_columns import importance
 
 __all__ = [
     "LooValues",

@@ -6,25 +6,14 @@ import copy
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .. import arrays, intervals
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import (
-    class_weights,
-    column_sources,
-    fitted_problem,
-    is_stack,
-    kept_sample,
-    members,
-    solution,
-    training_codes,
-)
 from ..kernels import Additive, Kernel
-from ..problem import Problem, class_numbers, column_spread
+from ..problem import Problem, column_spread
 
 
 class NotKnown(ValueError):
@@ -49,9 +38,16 @@ def check_fitted(model: Any, argument: str = "model") -> None:
         )
 
 
+def members(model: Any) -> list[tuple[Any, float]]:
+    """The members of a stack with their weights; a single model is its own member, of weight 1."""
+    if not model.fitted_.is_stack:
+        return [(model, 1.0)]
+    return list(zip(model.members_, model.fitted_.shares, strict=True))
+
+
 def check_single(model: Any, what: str) -> None:
     """Raise NotKnown if the model is a stack of several members."""
-    if is_stack(model):
+    if model.fitted_.is_stack:
         raise NotKnown(f"{what} is defined for a single model, not for a stack: give a member, e.g. model.members_[0].")
 
 
@@ -77,7 +73,7 @@ def kernel_words(kernel: Kernel) -> str:
 
 def member_words(model: Any) -> list[str]:
     """The weights and kernels of the members of a stack; of a single model, its kernel."""
-    if not is_stack(model):
+    if not model.fitted_.is_stack:
         return [kernel_words(model.kernel_)]
     return [f"{weight:.3f} {kernel_words(member.kernel_)}" for member, weight in members(model)]
 
@@ -96,43 +92,17 @@ def _unfitted(kernel: Kernel) -> Kernel:
 
 def kept_components(model: Any) -> dict[int, list[int]]:
     """The columns of each component that an additive model keeps, by the number of the component."""
-    kernels, sources = [member.kernel_ for member, _ in members(model)], column_sources(model)
+    kernels, sources = [member.kernel_ for member, _ in members(model)], model.fitted_.layout.sources
     kept = [(number, group) for kernel in kernels for number, (group, _) in kernel.kept(len(sources)).items()]
     return {number: np.unique(sources[group]).tolist() for number, group in sorted(kept)}
-
-
-def class_factors(model: Any, actual: np.ndarray) -> np.ndarray:
-    """The class weight of each row."""
-    return class_weights(model)[class_numbers(actual)] if is_classifier(model) else np.ones(len(actual))
-
-
-def coded_targets(model: Any, residuals: np.ndarray) -> np.ndarray:
-    """Targets as used in the fit, (rows, outputs)."""
-    problem = fitted_problem(model)
-    if problem is not None:
-        return arrays.to_numpy(problem.y)
-    if not is_classifier(model):
-        return residuals + arrays.to_numpy(model.loo_predictions_).reshape(residuals.shape)
-    labels = np.array([1]) if residuals.shape[1] == 1 else np.arange(residuals.shape[1])
-    return np.where(training_codes(model)[:, None] == labels[None, :], 1.0, -1.0)
-
-
-def compares_classifiers(model: Any) -> bool:
-    """Whether the coding and the loss were compared or are others than least squares, one class against the rest.
-
-    Such a model is no single system of least squares, and does not keep its rows.
-    """
-    return (
-        not is_stack(model) and hasattr(model, "coding_") and fitted_problem(model) is None and not kept_sample(model)
-    )
 
 
 def least_squares_problem(model: Any, what: str) -> Problem:
     """The solved problem with its final weights; ValueError if the model does not keep its rows."""
     check_fitted(model)
     check_single(model, what)
-    problem = fitted_problem(model)
-    if problem is None and compares_classifiers(model):
+    problem = model.fitted_.problem
+    if problem is None and not model.fitted_.is_least_squares:
         raise NotKnown(
             f"{what} is defined for loss='squared', coding='one-vs-rest'; this model was fitted with "
             f"loss={model.loss!r}, coding={model.coding!r}."
@@ -165,7 +135,7 @@ def inverse_widths(model: LSSVR | LSSVC) -> np.ndarray:
         raise NotKnown(f"{model.kernel_!r} has no widths: give a model with a kernel such as kernels.RBF or Matern.")
     spread, largest = training_spread(model), np.zeros(model.n_features_in_)
     widths = np.max([spread / _sigma(leaf, len(spread)) for leaf in leaves], axis=0)
-    np.maximum.at(largest, column_sources(model), widths)
+    np.maximum.at(largest, model.fitted_.layout.sources, widths)
     return np.where(columns_used(model), largest, 0.0)
 
 
@@ -186,7 +156,7 @@ def columns_used(model: LSSVR | LSSVC) -> np.ndarray:
     if model.kernel_.is_precomputed:
         return np.ones(model.n_features_in_, dtype=bool)
     used = _used(model.kernel_, training_spread(model))
-    return np.bincount(column_sources(model), used, model.n_features_in_) > 0
+    return np.bincount(model.fitted_.layout.sources, used, model.n_features_in_) > 0
 
 
 def _used(kernel: Kernel, spread: np.ndarray) -> np.ndarray:
@@ -208,7 +178,7 @@ def _sigma(leaf: Any, n_features: int) -> np.ndarray:
 def training_spread(model: Any) -> np.ndarray:
     """The spread of the columns over the training rows, or over the basis if the rows are not kept."""
     first = members(model)[0][0]
-    problem = fitted_problem(first)
+    problem = first.fitted_.problem
     return np.std(arrays.to_numpy(first.support_vectors_), axis=0) if problem is None else column_spread(problem)
 
 
@@ -217,7 +187,7 @@ def component_deviations(model: Any, X: ArrayLike) -> np.ndarray | None:
 
     None if the model keeps no rows, is a stack or was not solved for.
     """
-    problem = fitted_problem(model)
+    problem = model.fitted_.problem
     if problem is None or problem.coefficients is not None:
         return None
-    return intervals.component_deviations(problem, solution(model), X)
+    return intervals.component_deviations(problem, model.leave_one_out().fitted_.fit, X)

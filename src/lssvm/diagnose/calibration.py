@@ -1,10 +1,10 @@
-"""How well probabilities and intervals agree with leave-one-out values."""
+"""How well probabilities, intervals and predictive distributions agree with leave-one-out values or new targets."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,12 @@ from sklearn.base import is_classifier
 from sklearn.utils import Bunch
 
 from .. import arrays
+from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import fitted_problem, kept_sample, members, solution
+from ..estimators.interval_mixin import distribution, loo_distribution, training_rows
+from ..estimators.validation import encoded_rows
 from ..intervals import loo_sets, order_statistic
-from .access import NotKnown, check_fitted, least_squares_problem
+from .access import NotKnown, check_fitted, least_squares_problem, members
 from .loo import loo_probabilities, loo_values
 
 
@@ -47,62 +49,75 @@ def reliability(
     else:
         named = np.argmax(probability, axis=1)
         p, hit = probability[np.arange(len(codes)), named], codes == named
-    order = np.argsort(p, kind="stable")
-    parts = [part for part in np.array_split(order, min(n_bins, len(order))) if len(part)]
+    parts, bins = _bins(p, hit, n_bins, w)
     predicted = np.array([np.average(p[part], weights=w[part]) for part in parts])
+    return Bunch(predicted=predicted, **bins)
+
+
+def _bins(place: np.ndarray, hit: np.ndarray, n_bins: int, w: np.ndarray) -> tuple[list[np.ndarray], Bunch]:
+    """Bins of equal count along `place`, and their weighted share of hits, with the ends of Wilson's 95 % interval."""
+    parts = [part for part in np.array_split(np.argsort(place, kind="stable"), n_bins) if len(part)]
     observed = np.array([np.average(hit[part], weights=w[part]) for part in parts])
-    count = np.array([len(part) for part in parts])
     n = np.array([w[part].sum() ** 2 / np.sum(w[part] ** 2) for part in parts])
-    low, high = wilson_interval(observed, n)
-    return Bunch(predicted=predicted, observed=observed, count=count, low=low, high=high)
-
-
-def wilson_interval(observed: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of Wilson's 95 % interval of a share that was observed in n rows."""
     z2 = 1.96**2
     middle = (observed + z2 / (2 * n)) / (1 + z2 / n)
     half = np.sqrt(z2) / (1 + z2 / n) * np.sqrt(observed * (1 - observed) / n + z2 / (4 * n**2))
-    return middle - half, middle + half
+    count = np.array([len(part) for part in parts])
+    return parts, Bunch(observed=observed, count=count, low=middle - half, high=middle + half)
 
 
-@dataclass(frozen=True)
-class _Pairs:
-    """Residuals of pairs of rows that are left out together, of a model that is not a stack."""
+def _check(model: Any, what: str, X: Any = None, y: Any = None) -> None:
+    """Raise an error unless this is a regression model with leave-one-out values, and new rows have targets."""
+    check_fitted(model)
+    if is_classifier(model):
+        raise NotKnown(f"{what} exists only for LSSVR: for LSSVC use predict_proba.")
+    loo_values(model)  # raises an error if they are not known
+    if (X is None) != (y is None):
+        raise ValueError(f"{what}: give both X and y, or neither for leave-one-out.")
 
-    counting: np.ndarray  # numbers of the rows with positive weight
-    targets: np.ndarray  # (rows, outputs)
-    residuals: np.ndarray  # (rows, outputs)
-    leverage: np.ndarray
-    weights: np.ndarray
-    smoother: Callable[[np.ndarray], Any]  # df(x_i)/dy_j of some rows i and all rows j
 
-    def residuals_without(self, part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The residuals of rows i of a part and of all rows j with both left out, (part, rows, outputs) each."""
-        e, h, v = self.residuals, self.leverage, self.weights
-        H = arrays.to_numpy(self.smoother(part))
+def _tested(rows: Sequence[np.ndarray], most: int, what: str) -> np.ndarray:
+    """Evenly spaced places among the rows with positive weight, which must be the same for all members."""
+    if not all(np.array_equal(own, rows[0]) for own in rows):
+        raise NotKnown(f"{what}: the members of this stack give no weight to different rows.")
+    n = len(rows[0])
+    if n < 3:
+        raise NotKnown(f"{what} needs at least 3 rows, got {n}.")
+    return np.unique(np.linspace(0, n - 1, min(most, n)).astype(int))
+
+
+Pairs = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def _pairs(model: Any) -> tuple[np.ndarray, np.ndarray, Pairs]:
+    """Pairs of rows that are left out together, of a model that is not a stack.
+
+    Returns the numbers of the rows with positive weight, their targets (rows, outputs), and a function of some of these
+    rows i: the residuals of the rows i and of all rows j with both left out, (rows i, rows j, outputs) each.
+    """
+    sample = model.fitted_.members[0].loo_sample
+    if sample is not None:
+        counting, found, X, targets = np.arange(len(sample.weights)), sample, sample.X, sample.targets
+        smoother = functools.partial(sample.smoother, own=sample.columns(X))
+    else:
+        problem = least_squares_problem(model, "Interval coverage")
+        factor = problem.factorise()
+        counting, found, X, targets = factor.rows, model.leave_one_out().fitted_.fit, problem.X, problem.y
+        smoother = functools.partial(factor.smoother, C=model.C_)
+    y, e, leverage, v = (
+        arrays.to_numpy(values)[counting] for values in (targets, found.residuals, found.leverage, found.weights)
+    )
+    h = np.clip(leverage, 0.0, 1.0 - 1e-12)
+
+    def residuals_without(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        H = arrays.to_numpy(smoother(arrays.take(X, counting[part])))  # df(x_i)/dy_j
         mirrored = H * (v[part, None] / v[None, :])  # df_j/dy_i = H_ij v_i/v_j, as V H is symmetric
         determinant = ((1 - h[part, None]) * (1 - h[None, :]) - H * mirrored)[:, :, None]
         own = (1 - h[None, :, None]) * e[part, None, :] + H[:, :, None] * e[None, :, :]
         other = (1 - h[part, None, None]) * e[None, :, :] + mirrored[:, :, None] * e[part, None, :]
         return own / determinant, other / determinant
 
-
-def _pairs(model: Any) -> _Pairs:
-    """The pairs of rows of a model that is not a stack."""
-    sample = kept_sample(model) if fitted_problem(model) is None else None
-    if sample is not None:
-        counting, found, targets = np.arange(len(sample.weights)), sample, sample.targets
-        columns = sample.columns(sample.X)
-        smoother = lambda part: sample.smoother(arrays.take(sample.X, part), columns)  # noqa: E731
-    else:
-        problem = least_squares_problem(model, "Interval coverage")
-        factor = problem.factorise()
-        counting, found, targets = factor.rows, solution(model), problem.y
-        smoother = lambda part: factor.smoother(arrays.take(problem.X, counting[part]), model.C_)  # noqa: E731
-    targets, residuals, leverage, weights = (
-        arrays.to_numpy(values)[counting] for values in (targets, found.residuals, found.leverage, found.weights)
-    )
-    return _Pairs(counting, targets, residuals, np.clip(leverage, 0.0, 1.0 - 1e-12), weights, smoother)
+    return counting, y, residuals_without
 
 
 def coverage_path(
@@ -139,23 +154,15 @@ def coverage_path(
     >>> path.asked, path.observed.round(2)
     (array([0.5 , 0.8 , 0.9 , 0.95]), array([0.5 , 0.8 , 0.9 , 0.95]))
     """
-    check_fitted(model)
-    if is_classifier(model):
-        raise NotKnown("Prediction intervals exist only for LSSVR: for LSSVC use predict_proba.")
-    kept = [(_pairs(member), weight) for member, weight in members(model)]
-    counting, y = kept[0][0].counting, kept[0][0].targets
-    if not all(np.array_equal(own.counting, counting) for own, _ in kept):
-        raise NotKnown("Interval coverage: the members of this stack give no weight to different rows.")
+    _check(model, "Interval coverage")
+    kept = [(*_pairs(member), weight) for member, weight in members(model)]
+    counting, y, *_ = kept[0]
     n = len(counting)
-    if n < 3:
-        raise NotKnown(f"Interval coverage needs at least 3 rows, got {n}.")
-    tested = np.unique(np.linspace(0, n - 1, min(rows, n)).astype(int))
+    tested = _tested([own[0] for own in kept], rows, "Interval coverage")
     ends = np.empty((len(coverages), len(tested), 2, y.shape[1]))
     for block in arrays.row_blocks(len(tested), 64 * n * y.shape[1]):
         part = tested[block]
-        total: Any = 0.0
-        for pairs, weight in kept:
-            total = total + weight * np.array(pairs.residuals_without(part))
+        total: Any = sum(weight * np.array(residuals_without(part)) for *_, residuals_without, weight in kept)
         own, other = total
         centre, size = y[part, None, :] - own, np.abs(other)
         others = np.ones((len(part), n), dtype=bool)
@@ -211,4 +218,122 @@ def set_coverage(model: LSSVR | LSSVC, coverages: Sequence[float] | np.ndarray =
         asked=np.array(coverages),
         observed=np.array([inside[rows, codes].mean() for inside in sets]),
         size=np.array([inside.sum(axis=1).mean() for inside in sets]),
+    )
+
+
+def pit(model: LSSVR | LSSVC, X: ArrayLike | None = None, y: ArrayLike | None = None) -> np.ndarray:
+    """Values of the predictive distribution function at actual targets (probability integral transform).
+
+    For a calibrated model they are uniform between 0 and 1. The distribution is that of `LSSVR.predict_quantiles`; for
+    training rows, it is that of the model without the row, where the residuals of the other rows are those of models
+    without one row each.
+
+    Parameters
+    ----------
+    model : LSSVR
+        Fitted model.
+    X, y : arrays or None
+        New rows and their targets; None means the training rows with positive weight.
+
+    Returns
+    -------
+    array (rows,) or (rows, outputs)
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, diagnose, kernels
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> values = diagnose.pit(LSSVR(kernels.RBF(13.1), C=830.0).fit(X, y))
+    >>> bool(abs(values.mean() - 0.5) < 0.02)
+    True
+    """
+    _check(model, "The predictive distribution", X, y)
+    if X is None or y is None:
+        values = loo_distribution(model).loo_distribution()
+        return values[:, 0] if model.fitted_.layout.single else values
+    targets = np.asarray(arrays.to_numpy(y), dtype=float)
+    rows = arrays.like(encoded_rows(model, X, "predict_quantiles"), training_rows(model.fitted_)[0])
+    return distribution(model).distribution(rows, targets.reshape(len(targets), -1)).reshape(targets.shape)
+
+
+def interval_coverage(model: LSSVR, coverages: Sequence[float] = (0.5, 0.8, 0.9, 0.95), rows: int = 500) -> Bunch:
+    """Coverage of the default intervals by leave-one-out, and their mean width.
+
+    The width is that of ``predict_interval(X, coverage)`` for at most `rows` of the training rows, evenly spaced.
+    ``asked`` is (levels,), ``observed`` and ``width`` (levels, outputs), and ``rows`` the number of rows observed.
+    """
+    _check(model, "Coverage of intervals")
+    used = [np.flatnonzero(loo_values(member).weights > 0) for member, _ in members(model)]
+    places = _tested(used, rows, "Coverage of intervals")
+    found = distribution(model)
+    inside = [np.abs(found.residuals) <= found.loo_half_widths(coverage) for coverage in coverages]
+    X, _, _, numbers = training_rows(model.fitted_)
+    inputs = arrays.take(X, numbers[places])
+    ends = [found.intervals(inputs, coverage) for coverage in coverages]
+    return Bunch(
+        asked=np.array(coverages),
+        observed=np.array([own.mean(axis=0) for own in inside]),
+        width=np.array([np.mean(own[:, 1] - own[:, 0], axis=0) for own in ends]),
+        rows=len(found.residuals),
+    )
+
+
+def coverage_by_region(
+    model: LSSVR | LSSVC,
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    *,
+    column: int | None = None,
+    coverage: float = 0.9,
+    n_bins: int = 5,
+    output: int = 0,
+) -> Bunch:
+    """Observed coverage and mean width of the default intervals in regions with equally many rows.
+
+    Intervals that are right on average may still be too narrow in some regions and too wide in others.
+
+    Parameters
+    ----------
+    model : LSSVR
+        Fitted model.
+    X, y : arrays or None
+        New rows and their targets; None means leave-one-out on the training rows.
+    column : int or None
+        The column whose values define the regions; None means the predicted value.
+    coverage : float
+        Nominal coverage.
+    n_bins : int
+        Largest number of regions.
+    output : int
+        For models with several outputs.
+
+    Returns
+    -------
+    Bunch
+        ``low_edge``, ``high_edge``, ``observed``, ``width``, ``count`` and the ends ``low`` and ``high`` of Wilson's
+        95 % interval for each region.
+    """
+    _check(model, "Coverage of intervals", X, y)
+    if X is None or y is None:
+        found, (inputs, targets, _, numbers) = distribution(model), training_rows(model.fitted_)
+        inputs, targets = (arrays.to_numpy(arrays.take(values, numbers)) for values in (inputs, targets))
+        if column is not None:  # its place among the encoded columns
+            column = int(np.flatnonzero(model.fitted_.layout.sources == column % model.n_features_in_)[0])
+        residuals, half = found.residuals[:, output], found.loo_half_widths(coverage)[:, output]
+        predicted, inside, width = targets[:, output] - residuals, np.abs(residuals) <= half, 2 * half
+    else:
+        ends = arrays.to_numpy(model.predict_interval(X, coverage))
+        inputs, targets = arrays.to_numpy(X), np.asarray(arrays.to_numpy(y), dtype=float)
+        ends, targets, predicted = (
+            np.reshape(a, (*a.shape[:n], -1))[..., output]
+            for a, n in ((ends, 2), (targets, 1), (arrays.to_numpy(model.predict(X)), 1))
+        )
+        inside, width = (ends[:, 0] <= targets) & (targets <= ends[:, 1]), ends[:, 1] - ends[:, 0]
+    place = predicted if column is None else inputs[:, column]
+    parts, bins = _bins(place, inside, n_bins, np.ones(len(place)))
+    return Bunch(
+        low_edge=np.array([place[part].min() for part in parts]),
+        high_edge=np.array([place[part].max() for part in parts]),
+        width=np.array([width[part].mean() for part in parts]),
+        **bins,
     )

@@ -9,10 +9,9 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from .. import arrays
-from ..estimators.state import fitted_problem, given_weights, kept_sample, members
 from ..kernels import Kernel
 from ..problem import Problem
-from .access import NotKnown, check_fitted, class_factors, coded_targets
+from .access import NotKnown, check_fitted, members
 
 
 @dataclass(frozen=True)
@@ -43,30 +42,27 @@ def kept_rows(model: Any, what: str) -> Kept:
     kernel: Kernel = model.kernel_
     if kernel.is_precomputed:
         raise NotKnown(f"{what}: a precomputed kernel has no columns.")
-    problem = fitted_problem(model)
+    one = model.fitted_.members[0]
+    problem = one.problem
     if problem is not None:
         if problem.coefficients is not None:
             raise NotKnown(f"{what}: a step has set the coefficients of this model, so that it cannot be solved again.")
         weights = arrays.like(arrays.to_numpy(model.weights_), problem.weights)
         rows = np.arange(len(weights))
-        return Kept(problem.replace(weights=weights, robust=None), rows, given_weights(model), len(rows))
-    sample = kept_sample(model)
-    points, form = model.support_vectors_, {"C": model.C_, "classification": is_classifier(model)}
+        return Kept(problem.replace(weights=weights, robust=None), rows, one.given_weights, len(rows))
+    sample, form = one.loo_sample, {"C": one.fit.C, "classification": is_classifier(model)}
     if sample is not None:
-        given = arrays.to_numpy(sample.sample_weights) / class_factors(model, arrays.to_numpy(sample.targets))
-        problem = Problem(kernel, sample.X, sample.targets, sample.weights, points=points, **form)
+        given = arrays.to_numpy(one.layout.sample_weights(sample.targets, sample.sample_weights))
+        problem = Problem(kernel, sample.X, sample.targets, sample.weights, points=one.fit.points, **form)
         return Kept(problem, np.arange(len(given)), given, sample.total)
-    if "loss_" not in vars(model) or model.support_ is None:
+    if one.targets is None or one.fit.support is None:
         raise NotKnown(
             f"{what} needs training rows, which this model does not keep: choose its basis among the rows, or fit it "
             "again if it comes from a file of an older version."
         )
-    rows = arrays.to_numpy(model.support_)
-    residuals = arrays.to_numpy(model.loo_residuals_)
-    y = coded_targets(model, residuals.reshape(len(residuals), -1))[rows]
-    weights = arrays.to_numpy(model.weights_)[rows]
-    problem = Problem(kernel, points, arrays.like(y, points), arrays.like(weights, points), **form)
-    return Kept(problem, rows, given_weights(model)[rows], len(residuals))
+    rows, given = one.fit.support, one.given_weights
+    y, weights = (arrays.take(values, rows) for values in (one.targets, one.fit.weights))
+    return Kept(Problem(kernel, one.fit.points, y, weights, **form), rows, given[rows], len(given))
 
 
 def kept_by_members(model: Any, most: int, what: str) -> list[tuple[Any, float, Kept]]:

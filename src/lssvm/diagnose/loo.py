@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -13,18 +12,9 @@ from sklearn.base import is_classifier
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.state import (
-    class_probabilities,
-    fitted_problem,
-    given_weights,
-    is_stack,
-    kept_sample,
-    loo_distribution,
-    members,
-    training_rows,
-)
+from ..estimators.interval_mixin import loo_distribution, training_rows
 from ..problem import class_numbers
-from .access import NotKnown, check_fitted, class_factors, coded_targets
+from .access import NotKnown, check_fitted
 
 
 @dataclass(frozen=True)
@@ -82,53 +72,20 @@ def loo_values(model: LSSVR | LSSVC) -> LooValues:
         The model has no leave-one-out values; the message gives the reason.
     """
     check_fitted(model)
-    if is_stack(model):
-        return _stacked(model)
-    problem = fitted_problem(model)
-    if problem is not None:
+    if any(member.deferred for member in model.fitted_.members):
         model.leave_one_out()
-    residuals = getattr(model, "loo_residuals_", None)
-    sample = kept_sample(model) if residuals is None or arrays.is_dask(residuals) else None
-    if sample is not None:
-        return _sampled(model, sample)
-    residuals = None if residuals is None else arrays.to_numpy(residuals)
-    if residuals is None or np.isnan(residuals).any():
+    rows = model.fitted_.loo_rows
+    if rows is None or np.isnan(rows.residuals).any():
         raise NotKnown(
             f"{type(model).__name__} has no leave-one-out values, which is the case after sparsify.Substrate or "
             "Components with refit=False, after Adaline with final_solve=False, and for model files of older versions "
             "saved after partial_fit: fit the model again."
         )
-    residuals = residuals.reshape(len(residuals), -1)
-    actual = coded_targets(model, residuals)
-    weights = arrays.to_numpy(model.weights_)
-    given = given_weights(model)
-    own = given * class_factors(model, actual) if problem is None else arrays.to_numpy(problem.weights)
-    own = weights if model.robust is None else own
-    robust = np.divide(weights, own, out=np.zeros(len(weights)), where=own > 0)
-    return LooValues(actual, actual - residuals, given, weights, robust, arrays.to_numpy(model.leverage_), len(weights))
-
-
-def _stacked(model: Any) -> LooValues:
-    """The averages of the values of the members; for classes, those of their probabilities, as 2 p - 1."""
-    kept = [(loo_values(member), weight, member) for member, weight in members(model)]
-    rows = kept[0][0]
-    average = lambda name: sum(weight * getattr(own, name) for own, weight, _ in kept)  # noqa: E731
-    predicted = average("predicted")
-    if is_classifier(model):
-        p = np.sum([weight * class_probabilities(member, own.predicted) for own, weight, member in kept], axis=0)
-        predicted = 2.0 * (p[:, 1:] if rows.actual.shape[1] == 1 else p) - 1.0
-    averages = {name: average(name) for name in ("weights", "robust", "leverage")}
-    return replace(rows, predicted=predicted, **averages)
-
-
-def _sampled(model: Any, sample: Any) -> LooValues:
-    """The values of a sample of rows, if the others are not kept."""
-    actual, residuals, weights, own, leverage = (
-        arrays.to_numpy(a)
-        for a in (sample.targets, sample.loo_residuals, sample.weights, sample.sample_weights, sample.leverage)
-    )
-    given = own / class_factors(model, actual)
-    return LooValues(actual, actual - residuals, given, weights, weights / own, leverage, sample.total, True)
+    own = rows.own_weights
+    robust = np.divide(rows.weights, own, out=np.zeros(len(own)), where=own > 0)
+    predicted = rows.targets - rows.residuals
+    parts = (rows.sample_weights, rows.weights, robust, rows.leverage, rows.total, rows.sampled)
+    return LooValues(rows.targets, predicted, *parts)
 
 
 def loo_probabilities(model: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
@@ -149,7 +106,7 @@ def loo_probabilities(model: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
     if not is_classifier(model):
         raise NotKnown(f"{type(model).__name__} has no classes: give a fitted LSSVC.")
     rows = loo_values(model)
-    return class_probabilities(model, rows.predicted), class_numbers(rows.actual)
+    return model.fitted_.probabilities_of(rows.predicted), class_numbers(rows.actual)
 
 
 def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
@@ -195,7 +152,9 @@ def scores(model: LSSVR | LSSVC) -> dict[str, float]:
     """
     rows = loo_values(model)
     if not is_classifier(model):
-        crps = np.average(loo_distribution(model).loo_crps(), axis=0, weights=training_rows(model)[2])
+        _, _, weights, numbers = training_rows(model.fitted_)
+        weights = arrays.to_numpy(weights)[numbers]
+        crps = np.average(loo_distribution(model).loo_crps(), axis=0, weights=weights)
         return {**number_scores(rows.actual, rows.predicted, rows.given), "crps": float(np.mean(crps))}
     return class_scores(*loo_probabilities(model), rows.given)
 

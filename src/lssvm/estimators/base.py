@@ -1,44 +1,35 @@
-"""The common base class of both estimators: from checked rows to fitted attributes, and predictions."""
+"""The common base class of both estimators: parameters, `fit`, attributes and predictions."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import check_array
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
-from ..cluster import lazily
-from ..kernels import Additive, Kernel, as_kernel, check_values, pick_columns
+from ..cluster import DaskChunks, lazily
+from ..kernels import Additive
 from ..problem import Problem
-from ..problem.cancellation import CHECKED_ROWS, refit_stably, warn_of_rounding
-from ..robust import as_weight_function
+from ..problem.cancellation import refit_stably, warn_of_rounding
 from ..tune import LeaveOneOut, describe, tune_members, warn_at_edge, warn_at_edges
-from .callbacks import CallbackSupportMixin
-from .planning import (
-    default_kernel,
-    default_steps,
-    for_encoded_columns,
-    main_path,
-    most_to_solve,
-    on_spanning_points,
-    retuned,
-    run_steps,
-    worthwhile_members,
-)
-from .stacked import NO_SINGLE_VALUE, average, new_members, stack_attributes
-from .validation import OVERFLOW, is_symmetric, same_kind, validate
+from .callbacks import CallbackSupportMixin, followed, with_callbacks
+from .fitted import FittedModel, Member, centred, contiguous
+from .layout import Layout, Table, unfitted
+from .planning import main_path, most_to_solve, plan, retuned, with_bases
+from .validation import check_weights, encoded_rows
 
-_SEEN = ("n_features_in_", "feature_names_in_", "_columns_", "classes_", "_single_output_", "_class_factors_")
-_LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")
+LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")  # attributes that `fit` may defer
+NO_SINGLE_VALUE = ("C_", "coding_", "dual_coef_", "loss_", "support_vectors_")  # attributes that members have
+NO_GROUPS = (
+    ": groups of rows are not supported yet. To choose C and widths by groups, use steps=[tune.KFold(groups=...)]; for "
+    "intervals of new groups, give groups to predict_interval."
+)
 
 
 def is_additive(model: BaseLSSVM) -> bool:
@@ -58,15 +49,15 @@ def is_additive(model: BaseLSSVM) -> bool:
 
 
 class Solved(NamedTuple):
-    """A fitted model: its attributes, its rounding errors, and its problem if leave-one-out has chosen C in `fit`."""
+    """A fitted member, its rounding errors, and its problem if leave-one-out has chosen C in `fit`."""
 
-    attributes: dict[str, Any]
+    member: Member
     rounding: float = 0.0
     tuned: Problem | None = None
 
 
 class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
-    """Base class of both estimators: a subclass codes its targets (`_check_rows`) and extends `_loo_attributes`."""
+    """Base class of both estimators: a subclass codes its targets."""
 
     kernel: Any
     C: Any
@@ -74,6 +65,12 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
     robust: Any
     categorical_features: Any
     verbose: Any
+    fitted_: FittedModel
+    _fit_source: Any  # of `ChunkedLSSVM`
+    _validated: Any  # of both estimators: rows and targets
+    _count_labels: Any
+    _with_classes: Any
+    _coded: Any
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -106,88 +103,149 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
                 )
         return super().set_params(**params)
 
+    @with_callbacks
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, **unknown: Any) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array or frame (n_samples, n_features)
+            Numbers and, in frames of pandas or polars and pyarrow tables, text and categories; cells may be missing.
+            The square kernel matrix for `kernels.Precomputed`. For a torch tensor or CuPy array all computations run on
+            its device, and results are arrays of the same kind. A Dask array or dataframe is processed by its scheduler
+            as in `fit_chunks`; only sums and a sample of the rows are returned to the client, and the per-row results
+            (`loo_residuals_`, `leverage_`, `weights_`, `loo_predictions_`) are lazy Dask arrays.
+        y : array (n_samples,), or (n_samples, n_outputs) for regression
+            Numbers for `LSSVR`, labels of any type for `LSSVC`.
+        sample_weight : array (n_samples,) or None
+            Non-negative weights. A weight of 0 removes the row. For a given kernel and C, integer weights are
+            equivalent to copies of rows; otherwise, a common factor of all weights changes nothing but C.
+        **unknown
+            None: other arguments, such as groups, are refused.
+
+        Returns
+        -------
+        self
+        """
+        if unknown:
+            remedy = NO_GROUPS if "groups" in unknown else "."
+            raise TypeError(f"{type(self).__name__}.fit() does not take {', '.join(unknown)}{remedy}")
+        with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
+            if arrays.is_dask(X):
+                return self._fit_source(DaskChunks(X, y, sample_weight), "press")
+            return self._fit_rows(X, y, sample_weight)
+
+    def _read(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        layout: Layout | None = None,
+        *,
+        least: int | None = None,
+        classes: Any = None,
+    ) -> Table:
+        """Validated rows, with the layout of an earlier fit if there is one."""
+        least = (2 if layout is None else 1) if least is None else least
+        found, X, y = self._validated(X, y, layout=layout, sample_weight=sample_weight, least=least)
+        weights = check_weights(sample_weight, X.shape[0], least)
+        if layout is None:
+            found = self._with_classes(found, *self._count_labels(y, weights), len(weights), classes)
+        return self._coded(found, X, y, weights)
+
     @arrays.single_threaded_blas()
     @np.errstate(under="ignore")
     def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
         """Fit the model to rows in memory."""
-        checked = copy.copy(self)
-        X, y, weights = checked._check_rows(X, y, sample_weight, reset=True)
-        given = None if sample_weight is None else checked._without_class_weights(y, weights)
-        self._store(checked, checked._fitted(checked._problem(X, y, weights), given))
-        return self
+        table = self._read(X, y, sample_weight)
+        layout = table.layout
+        problems, is_stack = plan(self, table)
+        given = None if sample_weight is None else layout.sample_weights(table.targets, table.weights)
+        solved = self._solve(problems, layout, given)
+        fitted = self._combined([one.member for one in solved], is_stack=is_stack)
+        kept = [one for one in solved if any(one.member.fit is member.fit for member in fitted.members)]
+        if is_stack:
+            warn_at_edges([one.tuned for one in kept if one.tuned is not None])
+        elif solved[0].tuned is not None:
+            warn_at_edge(solved[0].tuned)
+        worst = max(kept or solved, key=lambda one: one.rounding)
+        warn_of_rounding(worst.rounding, worst.member.fit.C)
+        self._check_signal(problems, fitted)
+        return self._publish(fitted)
 
-    def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
-        """The attributes of a fitted model; `given` are the user's sample weights."""
-        if not problem.kernel.is_stack:
-            return self._fitted_one(problem, given)
-        members = new_members(self, problem.kernel.parts)
-        parts = [problem.replace(kernel=member.kernel, asked=(member.kernel, problem.C)) for member in members]
-        solved = self._fitted_each(parts, given)
-        for place, one in solved.items():
-            members[place]._store(self, one.attributes)
-        found = stack_attributes(self, [members[place] for place in solved])
-        kept = [place for place in solved if any(members[place] is other for other in found["members_"])]
-        warn_at_edges([one.tuned for place, one in solved.items() if place in kept and one.tuned is not None])
-        worst = max(kept, key=lambda place: solved[place].rounding)
-        warn_of_rounding(solved[worst].rounding, members[worst].C_)
-        return found
+    def _check_signal(self, problems: Sequence[Problem], fitted: FittedModel) -> None:
+        """Warn if the inputs explain nothing."""
 
-    def _fitted_one(self, problem: Problem, given: Array | None) -> dict[str, Any]:
-        """The attributes of a single model."""
-        one = self._fitted_each([problem], given)[0]
-        if one.tuned is not None:
-            warn_at_edge(one.tuned)
-        warn_of_rounding(one.rounding, one.attributes["C_"])
-        return one.attributes
+    def _solve(
+        self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None
+    ) -> list[Solved]:
+        """The models of problems that differ in kernels only, without those that are not worth their time.
 
-    def _fitted_each(self, problems: Sequence[Problem], given: Array | None, steps: Any = None) -> dict[int, Solved]:
-        """By place: the models of the problems.
-
-        The problems differ in kernels only. Members of a stack that take too long or are far behind are left out.
+        `given` are the sample weights.
         """
         last = progress.expect(lambda: len(problems) * most_to_solve(problems[0]))
-        steps = self.steps if steps is None else steps
-        if steps is None:  # all members share the basis of the first one, unless they need fewer points
-            first = run_steps(problems[0], default_steps(problems[0]))
-            if first.is_known and len(problems) > 1:
-                first = first.replace(fitted=first.solve())
-            basis = {"support": first.support, "points": first.points}
-            ready = [first, *(on_spanning_points(problem.replace(**basis)) for problem in problems[1:])]
-            ready = ready[: worthwhile_members(first)] if self.kernel is None else ready
-        else:
-            ready = [run_steps(problem, steps) for problem in problems]
+        ready = with_bases(problems, self.steps if steps is None else steps, is_default=self.kernel is None)
         known = tune_members(ready)
         with last:
-            return {
-                place: self._solved(problem, given, tuned=self.C is None and not ready[place].is_known)
+            return [
+                self._solved(problem, layout, given, tuned=self.C is None and not ready[place].is_known)
                 for place, problem in known.items()
-            }
+            ]
 
-    def _solved(self, problem: Problem, given: Array | None, *, tuned: bool) -> Solved:
+    def _solved(self, problem: Problem, layout: Layout, given: Array | None, *, tuned: bool) -> Solved:
         """The model of a problem whose parameters are all known."""
         chosen = problem.replace(fitted=None) if tuned else None
         fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
-        problem, fit = refit_stably(problem, fit, retuned)
+        problem, fit, lost = refit_stably(problem, fit, retuned)
         describe(problem, fit)
-        later = fit.leverage is None
-        loo_attributes = {} if later else self._loo_attributes(problem.y, problem.weights, fit.weights, fit)
-        attributes = {
-            **self._model_attributes(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
-            **additive_attributes(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
-            "weights_": fit.weights,
-            "_sample_weight_": given,
-            **loo_attributes,
-            "support_": same_kind(fit.support, problem.X),
-            "path_": main_path(problem),
-            "_problem_": problem.replace(fitted=None),
-            **({} if later else {"_fit_": replace(fit, rounding=0.0)}),
-        }
-        return Solved(attributes, fit.rounding, chosen)
+        member = Member(
+            layout,
+            replace(fit, coef=contiguous(fit.coef)),
+            problem.asked or (None, None),
+            problem=problem.replace(fitted=None),
+            sample_weight=given,
+            path=main_path(problem),
+            **centred(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
+        )
+        member = member if member.deferred else replace(member, targets=problem.y).completed()
+        return Solved(member, lost, chosen)
+
+    def _combined(self, members: Sequence[Member], *, is_stack: bool, shares: Any = None) -> FittedModel:
+        """The fitted model of some members."""
+        if not is_stack:
+            return FittedModel((members[0],))
+        members = [member.completed() for member in members]
+        self._require_loo(members, "kernels.Stack weights its models by leave-one-out residuals")
+        return FittedModel.stack(members, shares)
+
+    def _require_loo(self, members: Sequence[Member], what: str) -> None:
+        """Raise ValueError if a step has set coefficients, so that leave-one-out residuals are not known."""
+        residuals = [member.fit.loo_residuals for member in members]
+        if any(loo is not None and np.isnan(arrays.to_numpy(loo)).any() for loo in residuals):
+            raise ValueError(
+                f"{what}, which are not known after {self.steps!r}: set refit=True (Adaline: final_solve=True)."
+            )
+
+    def _publish(self, fitted: FittedModel, *, refined: bool = False) -> Self:
+        """Set all attributes at once, so that an interrupted fit leaves the previous state unchanged.
+
+        Other attributes with a trailing underscore are removed, unless the same fit is `refined`.
+        """
+        attributes = fitted.attributes()
+        if fitted.is_listed:
+            each = [unfitted(self, kernel=member.asked[0]) for member in fitted.members]
+            singles = [FittedModel((member,)) for member in fitted.members]
+            pairs = zip(each, singles, strict=True)
+            attributes["members_"] = [model._publish(single) for model, single in pairs]
+        kept = {name: value for name, value in vars(self).items() if refined or not name.endswith("_")}
+        self.__dict__ = {**kept, **attributes, "fitted_": fitted}
+        return self
 
     def __getattr__(self, name: str) -> Any:
-        if name in _LATER and "_problem_" in self.__dict__:
+        fitted = self.__dict__.get("fitted_")
+        if fitted is not None and name in LATER and fitted.members[0].deferred:
             raise AttributeError(f"fit does not compute {name} for this many rows: call leave_one_out() first.")
-        if name in NO_SINGLE_VALUE and "members_" in self.__dict__:
+        if fitted is not None and name in NO_SINGLE_VALUE and fitted.is_listed:
             raise AttributeError(f"{name} has no single value for a stack of models: see members_.")
         return object.__getattribute__(self, name)  # raises the usual AttributeError
 
@@ -204,93 +262,20 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         -------
         self
         """
-        check_is_fitted(self)
-        if "_problem_" in vars(self) and "_fit_" not in vars(self):
-            problem = self._problem_
-            fit = problem.replace(weights=self.weights_, robust=None).solve()
-            warn_of_rounding(fit.rounding, fit.C)
-            loo_attributes = self._loo_attributes(problem.y, problem.weights, fit.weights, fit)
-            self.__dict__ = {**vars(self), **loo_attributes, "_fit_": replace(fit, rounding=0.0)}
-        elif "loo_residuals_" not in vars(self):
+        self._completed()
+        if "loo_residuals_" not in vars(self):
             raise ValueError(
                 "The model does not keep enough rows for leave_one_out(): use fit, or fit_chunks(leave_one_out='rows')."
             )
         return self
 
-    def _problem(self, X: Array, targets: Array, weights: Array) -> Problem:
-        """The problem before its steps."""
-        classification = isinstance(self, ClassifierMixin)
-        # a clone, so that the user's kernel stays unchanged
-        kernel = default_kernel(classification) if self.kernel is None else clone(as_kernel(self.kernel))
-        if "_columns_" in vars(self) and not self._columns_.are_plain:
-            kernel = for_encoded_columns(kernel, self._columns_)
-        kernel = kernel.placed(X[weights > 0])
-        robust = as_weight_function(self.robust)
-        if not kernel.is_free:
-            kernel.check(X.shape[1])
-        if kernel.is_precomputed and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"X has shape {X.shape}: with kernels.Precomputed, fit takes the square kernel matrix of the training "
-                "rows."
-            )
-        if kernel.is_precomputed and not is_symmetric(arrays.to_numpy(X)):
-            raise ValueError(
-                "X is not symmetric: with kernels.Precomputed, fit takes the matrix k(x_i, x_j) of the training rows."
-            )
-        counting = np.flatnonzero(arrays.to_numpy(weights) > 0)
-        check_values(kernel, arrays.take(X, counting[:: 1 + len(counting) // CHECKED_ROWS]))
-        C = None if self.C is None else float(self.C)
-        return Problem(
-            kernel,
-            X,
-            targets,
-            weights,
-            C=C,
-            asked=(kernel, C),
-            robust=robust,
-            classification=classification,
-            groups=self._groups,
-        )
-
-    @property
-    def _groups(self) -> np.ndarray | None:
-        """The numbers of the inputs of the encoded columns; None if every column is an input."""
-        return self._columns_.groups if "_columns_" in vars(self) else None
-
-    def _model_attributes(
-        self, kernel: Kernel, C: float, points: Array, coef: Array, intercept: Array
-    ) -> dict[str, Any]:
-        """The attributes needed to predict."""
-        single = self._single_output_
-        coef = coef[:, 0] if single else coef
-        return {
-            "support_vectors_": points,
-            # in the memory order of model files, so that a loaded model gives bitwise the same products
-            "dual_coef_": np.ascontiguousarray(coef) if arrays.is_numpy(coef) else coef,
-            "intercept_": float(intercept[0]) if single else intercept,
-            "C_": C,
-            "kernel_": kernel,
-        }
-
-    def _without_class_weights(self, targets: Array, weights: Array) -> Array:
-        """The sample weights as given, from the weights that `_check_rows` returned with the targets."""
-        return weights
-
-    def _loo_attributes(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
-        """The leave-one-out attributes."""
-        loo = fit.loo_residuals
-        return {
-            "weights_": weights,
-            "leverage_": fit.leverage,
-            "loo_residuals_": loo[:, 0] if self._single_output_ else loo,
-            "press_": float(weights @ arrays.namespace(loo).sum(loo * loo, axis=1)),
-        }
-
-    def _store(self, checked: BaseLSSVM, attributes: dict[str, Any]) -> None:
-        """Replace all fitted attributes at once, so that an interrupted fit leaves the previous state unchanged."""
-        kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
-        seen = {name: value for name, value in vars(checked).items() if name in _SEEN}
-        self.__dict__ = {**kept, **seen, **attributes}
+    def _completed(self) -> FittedModel:
+        """The fitted model with what `fit` has deferred."""
+        check_is_fitted(self)
+        fitted = self.fitted_.completed()
+        if fitted is not self.fitted_:
+            self._publish(fitted, refined=True)
+        return fitted
 
     @available_if(is_additive)
     def components(self, X: ArrayLike) -> Array:
@@ -311,87 +296,12 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         """
         if arrays.is_dask(X):
             return lazily(self, "components", X)
-        X = self._checked(X, "components")
-        if self._is_stack:
-            return average(self._weighted_members, lambda member: member._components(X))
-        return self._components(X)
-
-    def _components(self, X: Array) -> Array:
-        """The components of validated rows."""
-        coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
-        values = raw_components(self.kernel_, arrays.like(self.support_vectors_, X), arrays.like(coef, X), X)
-        values -= arrays.to_numpy(self._component_means_)
-        return same_kind(values[:, :, 0] if self.dual_coef_.ndim == 1 else values, X)
+        X = encoded_rows(self, X, "components")
+        return self.fitted_.average(member.components(X) for member in self.fitted_.members)
 
     @arrays.single_threaded_blas()
     @np.errstate(under="ignore")
-    def _raw_predict(self, X: Any, method: str) -> Array:
-        """f(x), rows x outputs."""
-        return self._finite(self._evaluate(self._checked(X, method)))
-
-    def _finite(self, f: Array) -> Array:
-        if not bool(arrays.namespace(f).all(arrays.namespace(f).isfinite(f))):
-            raise ValueError(OVERFLOW)
-        return f
-
-    @property
-    def _is_stack(self) -> bool:
-        return "members_" in vars(self) and "dual_coef_" not in vars(self)
-
-    @property
-    def _weighted_members(self) -> list[tuple[BaseLSSVM, float]]:
-        """The members of a stack with their weights."""
-        return list(zip(self.members_, arrays.to_numpy(self.stack_weights_).tolist(), strict=True))
-
-    def _evaluate(self, X: Array) -> Array:
-        """f(x) of validated rows, (rows, outputs)."""
-        if self._is_stack:
-            return average(self._weighted_members, lambda member: member._evaluate(X))
-        coef = self.dual_coef_[:, None] if self.dual_coef_.ndim == 1 else self.dual_coef_
-        intercept = self.intercept_ if self.dual_coef_.ndim == 1 else arrays.like(self.intercept_, X)
-        return self.kernel_.dot(X, arrays.like(self.support_vectors_, X), arrays.like(coef, X)) + intercept
-
-    def _checked(self, X: Any, method: str) -> Array:
-        """Validated new rows; the columns of a precomputed kernel may be those of all training rows or of the basis."""
-        check_is_fitted(self)
-        self._check_kind(X, method)
-        if not self.kernel_.is_precomputed:
-            return validate(self, X, reset=False)
-        K = check_array(arrays.to_numpy(X) if arrays.is_foreign(X) else X, dtype=np.float64)
-        if K.shape[1] == self.support_.shape[0] != self.n_features_in_:
-            full = np.zeros((K.shape[0], self.n_features_in_))
-            full[:, arrays.to_numpy(self.support_)] = K
-            X = arrays.like(full, X) if arrays.is_foreign(X) else full
-        return validate(self, X, reset=False)
-
-    def _check_kind(self, X: Any, method: str) -> None:
-        """Apply scikit-learn's rule if array API dispatch is on; otherwise arrays of another kind are converted."""
-        if get_config()["array_api_dispatch"] and (arrays.is_foreign(X) or isinstance(X, np.ndarray)):
-            coef = self.stack_weights_ if self._is_stack else self.dual_coef_
-            if arrays.namespace(X) is not arrays.namespace(coef):
-                raise ValueError(
-                    f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same "
-                    f"device as those passed to fit(): got {type(X).__name__}, fitted on {type(coef).__name__}."
-                )
-
-
-def raw_components(kernel: Additive, points: Any, coef: Any, X: Any) -> np.ndarray:
-    """The components before centring: rows x components x outputs."""
-    out = np.zeros((X.shape[0], len(kernel.components(X.shape[1])), coef.shape[1]))
-    for number, (group, part) in kernel.kept(X.shape[1]).items():
-        out[:, number] = arrays.to_numpy(part.dot(pick_columns(X, group), pick_columns(points, group), coef))
-    return out
-
-
-def additive_attributes(kernel: Kernel, points: Any, coef: Any, rows: Any) -> dict[str, Any]:
-    """The attributes of an additive model, whose components are centred over the given rows."""
-    if not isinstance(kernel, Additive):
-        return {}
-    values = raw_components(kernel, points, coef, rows)
-    means = values.mean(axis=0)
-    variation = np.max(np.abs(values - means), axis=0)
-    return {
-        "active_": same_kind(np.array(sorted(kernel.kept(rows.shape[1])), dtype=np.intp), rows),
-        "max_variation_": same_kind(variation[:, 0] if coef.shape[1] == 1 else variation, rows),
-        "_component_means_": same_kind(means, rows),
-    }
+    def _values(self, X: Any, method: str) -> Array:
+        """f(x) of new rows, (rows, outputs)."""
+        rows = encoded_rows(self, X, method)
+        return self.fitted_.values(rows)

@@ -1,46 +1,47 @@
-"""LSSVC: least-squares support vector classification.
-
-One long file, because everything that codes classes or turns decision values into probabilities belongs together.
-"""
+"""LSSVC: least-squares support vector classification."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils import Bunch
+from sklearn.utils import Bunch, compute_class_weight
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import lazily
-from ..coding import SURE, couple, pair_slope
-from ..intervals import calibrate, calibration_weights, probabilities, set_scores, set_thresholds
-from ..kernels import RBF, Choice, Matern, as_kernel
-from ..problem import ClassFit, Problem, class_numbers, solve_classes
-from ..stream import (
-    Scan,
-)
-from ..tune import LeaveOneOut, choose_classifier, mixture_weights, with_C_of_more_rows
-from .base import Solved, additive_attributes
+from ..intervals import set_scores, set_thresholds
+from ..kernels import RBF, Choice, Matern
+from ..problem import Fit, Problem, class_numbers, solve_classes
+from ..tune import LeaveOneOut, choose_classifier, with_C_of_more_rows
+from .base import Solved
 from .callbacks import followed, with_callbacks
-from .chunked import ChunkedLSSVM, RowResults, adds_chunks
-from .labels import (
-    balanced_weights,
-    check_labels,
-    plain_labels,
-    refuse_numbers,
-    sorted_labels,
-    warn_of_empty_classes,
-    winning_class,
+from .chunks import ChunkedLSSVM, adds_chunks
+from .fitted import Member, centred, contiguous
+from .layout import Layout, Table, coded, same_kind, winning_class
+from .planning import (
+    ClassWeights,
+    Coding,
+    ColumnNames,
+    GivenC,
+    KernelFunction,
+    LossName,
+    Steps,
+    Verbosity,
+    Weighting,
+    class_plan,
+    class_steps,
+    main_path,
+    run_steps,
 )
-from .parameters import ClassWeights, Coding, ColumnNames, GivenC, KernelFunction, LossName, Steps, Verbosity, Weighting
-from .planning import class_plan, class_steps, main_path, run_steps
-from .stacked import average
-from .state import class_weights
-from .validation import check_coverage, check_weights, chunk_options, same_kind, score_of, validate
+from .validation import check_coverage, encoded_rows, score_of, validate
 
 
 class LSSVC(ClassifierMixin, ChunkedLSSVM):
@@ -131,92 +132,66 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         self.loss = loss
         self.verbose = verbose
 
-    def _fitted_each(self, problems: Sequence[Problem], given: Array | None, steps: Any = None) -> dict[int, Solved]:
-        found = {}
+    def _solve(
+        self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None
+    ) -> list[Solved]:
+        found = []
         for place, problem in enumerate(problems):
             with progress.one_of(place, len(problems)):
-                found[place] = self._fitted_classes(problem, given)
+                found.append(self._solve_classes(problem, layout, given))
         return found
 
-    def _fitted_classes(self, problem: Problem, given: Array | None) -> Solved:
+    def _solve_classes(self, problem: Problem, layout: Layout, given: Array | None) -> Solved:
         """The classifier of one kernel."""
         plan = class_plan(self, problem)
         if plan is None:
-            return super()._fitted_each([problem], given)[0]
+            return super()._solve([problem], layout, given)[0]
         if self.kernel is None:
             problem = problem.replace(kernel=Choice([Matern(ard=True), RBF(ard=True)]))
         last = progress.expect(lambda: float(len(problem.rows)) ** 3)
         setting, record = choose_classifier(problem, *plan)
         paths = problem.paths if record is None else {**problem.paths, LeaveOneOut.__name__: record}
         problem = problem.replace(kernel=setting.kernel, C=setting.C, paths=paths)
-        squares = setting.loss == "squared" and (self._single_output_ or setting.coding == "one-vs-rest")
+        coding = "one-vs-rest" if layout.single else setting.coding
         if self.steps is None:
             problem, steps = run_steps(problem, class_steps(problem, setting.coding, setting.loss)), []
             if record is not None and self.C is None:
                 problem = with_C_of_more_rows(problem, setting, record)
         else:
             steps = [step for step in self.steps if not isinstance(step, LeaveOneOut)]
-        if squares:
+        if setting.loss == "squared" and coding == "one-vs-rest":
             with last:
-                return super()._fitted_each([problem], given, steps)[0]
+                return super()._solve([problem], layout, given, steps)[0]
         problem = run_steps(problem, steps)
-        codes, weights = problem.labels, arrays.to_numpy(problem.weights)
-        copies, counts = self._copies(problem.y, problem.weights, problem.weights)
         with last:
-            fit = solve_classes(problem, setting.loss, setting.coding, copies)
-        coding = "one-vs-rest" if self._single_output_ else setting.coding
-        loo, slopes = self._calibrated(fit, coding, codes, counts)
-        residuals = arrays.to_numpy(problem.y) - loo
+            member = self._of_any_loss(problem, layout, setting.loss, coding)
+        rows = replace(member, sample_weight=given).loo_rows()
+        assert rows is not None
         if record is not None:
-            record.loo = float(np.average(-np.log(_own_probability(loo, codes, slopes, coding)), weights=weights))
-            record.error_rate = float(np.average(class_numbers(loo) != codes, weights=weights))
-        values = {
-            "_slopes_": slopes,
-            "_codes_": codes,
-            "loo_residuals_": residuals[:, 0] if self._single_output_ else residuals,
-        }
-        attributes = {
-            **self._model_attributes(fit.kernel, fit.C, fit.points, fit.coef, fit.intercept),
-            **additive_attributes(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
-            **{name: same_kind(value, problem.X) for name, value in values.items()},
-            "weights_": problem.weights,
-            "_sample_weight_": given,
-            "leverage_": fit.leverage,
-            "loo_predictions_": same_kind(self.classes_[class_numbers(loo)], problem.X),
-            "press_": float(weights @ np.sum(residuals**2, axis=1)),
-            "support_": same_kind(fit.support, problem.X),
-            "path_": main_path(problem) if record is None else Bunch(**{**record, **main_path(problem)}),
-            "coding_": coding,
-            "loss_": setting.loss,
-        }
-        return Solved(attributes)
+            p = member.loo_probabilities(rows)
+            own = np.maximum(p[np.arange(len(p)), rows.codes], 1e-15)
+            record.loo = float(np.average(-np.log(own), weights=rows.weights))
+            wrong = class_numbers(rows.targets - rows.residuals) != rows.codes
+            record.error_rate = float(np.average(wrong, weights=rows.weights))
+        path = main_path(problem) if record is None else Bunch(**{**record, **main_path(problem)})
+        return Solved(replace(member, sample_weight=given, path=path))
 
-    def _calibrated(
-        self, fit: ClassFit, coding: str, codes: np.ndarray, weights: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Leave-one-out values of `decision_function`, and the slopes that turn them into probabilities."""
-        unit, loo, n_classes = arrays.to_numpy(fit.unit_loo), arrays.to_numpy(fit.loo), len(self.classes_)
-        if coding != "one-vs-one":
-            return loo, calibrate(unit, codes, weights)
-        slope = pair_slope(unit, codes, weights, n_classes)
-        return 2.0 * couple(loo, n_classes, slope) - 1.0, np.array([slope])
-
-    def _solved_probabilities(self, problem: Problem, own: Array) -> np.ndarray:
-        """Leave-one-out probabilities of another problem, for the coding and the loss of this model.
-
-        `own` are the weights of the rows without robust weights.
-        """
-        if getattr(self, "loss_", "squared") == "squared" and not self._by_pairs:  # model files of 0.1.0 have no loss_
-            fit = problem.solve()
-            slopes = self._loo_attributes(problem.y, own, problem.weights, fit)["_slopes_"]
-            return probabilities(arrays.to_numpy(problem.y - fit.loo_residuals), arrays.to_numpy(slopes))
-        copies, counts = self._copies(problem.y, own, problem.weights)
-        solved = solve_classes(problem, self.loss_, self.coding_, copies)
-        loo, slopes = self._calibrated(solved, self.coding_, problem.labels, counts)
-        return 0.5 * (loo + 1.0) if self._by_pairs else probabilities(loo, slopes)
-
-    def _model_attributes(self, *parts: Any) -> dict[str, Any]:
-        return {**super()._model_attributes(*parts), "coding_": "one-vs-rest", "loss_": "squared"}
+    def _of_any_loss(self, problem: Problem, layout: Layout, loss: str, coding: str) -> Member:
+        """The classifier of a problem whose parameters are all known, for any loss and coding."""
+        nothing: Any = None
+        member = Member(layout, nothing, problem.asked or (None, None), coding=coding, loss=loss)
+        copies, counts = member.copies(problem.y, problem.weights, problem.weights)
+        fit = solve_classes(problem, loss, coding, copies)
+        loo, slopes = member.calibrated(fit, problem.labels, counts)
+        residuals = same_kind(arrays.to_numpy(problem.y) - loo, problem.X)
+        parts = (problem.weights, fit.support, fit.points, contiguous(fit.coef), fit.intercept)
+        return replace(
+            member,
+            fit=Fit(fit.kernel, fit.C, *parts, nothing, fit.leverage, residuals),
+            targets=problem.y,
+            slopes=same_kind(slopes, problem.X),
+            **centred(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
+        )
 
     @available_if(adds_chunks)
     @with_callbacks
@@ -243,113 +218,57 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
             return self._add_chunk(X, y, sample_weight, classes=classes)
 
-    def _check_raw(self, X: Any, y: Any, **options: Any) -> tuple[Array, np.ndarray]:
+    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, np.ndarray]:
         """Validated rows and labels."""
-        X, y = validate(self, X, y, **chunk_options(options))
+        layout, X, y = validate(self, X, y, **options)
         y = plain_labels(arrays.to_numpy(y))
         sorted_labels(y)
         check_labels(y)
-        return X, y
-
-    def _check_rows(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        *,
-        reset: bool,
-        smallest: int | None = None,
-        classes: Any = None,
-    ) -> tuple[Array, Array, Array]:
-        """Validated rows, coded targets (rows x columns) and weights times class weights."""
-        smallest = (2 if reset else 1) if smallest is None else smallest
-        X, y = self._check_raw(X, y, ensure_min_samples=smallest, reset=reset, sample_weight=sample_weight)
-        weights = check_weights(sample_weight, len(y), smallest)
-        found = np.unique(y)
-        if reset and classes is None:
-            refuse_numbers(found, len(y))
-        if reset:
-            self.classes_ = found if classes is None else np.unique(arrays.to_numpy(classes))
-            self._single_output_ = len(self.classes_) == 2
-        if len(self.classes_) < 2:
-            only = self.classes_.tolist()[0]
-            raise ValueError(f"y contains only one class, {only!r}: a classifier needs at least 2 classes.")
-        unknown = np.setdiff1d(found, self.classes_)
-        if len(unknown):
-            raise ValueError(
-                f"y contains the class {unknown.tolist()[0]!r}, which is not among the classes "
-                f"{self.classes_.tolist()}: pass all classes to the first partial_fit as classes=[...]."
-            )
-        codes = np.searchsorted(self.classes_, y)
-        self._class_factors_ = [1.0] * len(self.classes_)  # a list: array attributes are stored as the array type of X
-        if self.class_weight is not None:
-            by_class = balanced_weights(self.class_weight, self.classes_, y, weights)
-            weights = weights * by_class[codes]
-            self._class_factors_ = by_class.tolist()
-        if reset and classes is None:
-            warn_of_empty_classes(self.classes_, np.bincount(codes, weights, len(self.classes_)))
-        labels = np.array([1]) if self._single_output_ else np.arange(len(self.classes_))
-        coded = np.where(codes[:, None] == labels[None, :], 1.0, -1.0)
-        return X, same_kind(coded, X), same_kind(weights, X)
+        return layout, X, y
 
     def _count_labels(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The labels, and the sum of the sample weights of each."""
         labels, codes = np.unique(y, return_inverse=True)
         return labels, np.bincount(codes, weights, len(labels))
 
-    def _finish_scan(self, scan: Scan) -> None:
-        """Set the classes and their weights."""
-        refuse_numbers(scan.labels, scan.rows)
-        self.classes_ = scan.labels
-        self._single_output_ = len(self.classes_) == 2
-        self._class_factors_ = [1.0] * len(self.classes_)
-        warn_of_empty_classes(scan.labels, scan.label_weights)
-        if self.class_weight is not None:
-            balanced = balanced_weights(self.class_weight, scan.labels, scan.labels, scan.label_weights)
-            self.class_weight = dict(zip(scan.labels, balanced, strict=True))
-            self._class_factors_ = balanced.tolist()
+    def _with_classes(
+        self, layout: Layout, labels: np.ndarray, totals: np.ndarray, rows: int, classes: Any = None
+    ) -> Layout:
+        """The layout with the classes and their weights; `classes` are those of later rows as well."""
+        found = labels if classes is None else np.unique(arrays.to_numpy(classes))
+        if classes is None:
+            refuse_numbers(labels, rows)
+        if len(found) < 2:
+            raise ValueError(
+                f"y contains only one class, {found.tolist()[0]!r}: a classifier needs at least 2 classes."
+            )
+        factors = class_factors(self.class_weight, found, totals)
+        if classes is None:
+            warn_of_empty_classes(labels, totals * factors)
+        outputs = 1 if len(found) == 2 else len(found)
+        return replace(layout, single=len(found) == 2, outputs=outputs, classes=found, class_factors=factors)
 
-    def _without_class_weights(self, targets: Array, weights: Array) -> Array:
-        factors = class_weights(self)[class_numbers(targets)]
-        return same_kind(arrays.to_numpy(weights) / np.where(factors > 0, factors, 1.0), weights)
-
-    def _copies(self, targets: Array, own: Array, weights: Array) -> tuple[np.ndarray, np.ndarray]:
-        """See `calibration_weights`; `own` are the weights of the rows without robust weights."""
-        parts = (self._without_class_weights(targets, own), own, weights)
-        is_known = self.C is not None and self.kernel is not None and not as_kernel(self.kernel).is_free
-        return calibration_weights(*map(arrays.to_numpy, parts), are_copies=is_known)
-
-    def _loo_attributes(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
-        attributes = super()._loo_attributes(targets, sample_weight, weights, fit)
-        coded, loo, residuals, leverage = (
-            arrays.to_numpy(a) for a in (targets, fit.loo_residuals, fit.residuals, fit.leverage)
-        )
-        codes = class_numbers(targets)
-        copies, counts = self._copies(targets, sample_weight, weights)
-        with np.errstate(divide="ignore", invalid="ignore"):  # only in rows where it is not used
-            one_copy = residuals / (1.0 - leverage / copies)[:, None]
-        unit = np.where(copies[:, None] > 1.0, one_copy, loo)
-        unit = np.where(np.isnan(unit), residuals, unit)  # leave-one-out values are not available
-        winner = None if np.isnan(loo).any() else winning_class(targets - fit.loo_residuals, self.classes_)
-        slopes = same_kind(calibrate(coded - unit, codes, counts), targets)
-        return {**attributes, "loo_predictions_": winner, "_slopes_": slopes, "_codes_": same_kind(codes, targets)}
+    def _coded(self, layout: Layout, X: Array, y: np.ndarray, weights: np.ndarray) -> Table:
+        """Rows with coded targets, and weights times class weights."""
+        assert layout.classes is not None
+        unknown = np.setdiff1d(y, layout.classes)
+        if len(unknown):
+            raise ValueError(
+                f"y contains the class {unknown.tolist()[0]!r}, which is not among the classes "
+                f"{layout.classes.tolist()}: pass all classes to the first partial_fit as classes=[...]."
+            )
+        codes = np.searchsorted(layout.classes, y)
+        factors = layout.class_factors
+        if factors is None:  # of a file of version 0.1
+            factors = class_factors(self.class_weight, layout.classes, np.ones(len(layout.classes)))
+        return Table(layout, X, same_kind(coded(codes, layout), X), same_kind(weights * factors[codes], X))
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``, else (n_samples, n_classes)."""
         if arrays.is_dask(X):
             return lazily(self, "decision_function", X)
-        f = self._raw_predict(X, "decision_function")
-        if self._by_pairs:
-            return 2.0 * self._coupled(f) - 1.0
-        return f[:, 0] if self._single_output_ else f
-
-    @property
-    def _by_pairs(self) -> bool:
-        return getattr(self, "coding_", "") == "one-vs-one"
-
-    def _coupled(self, f: Array) -> Array:
-        """Class probabilities from the decision values of the pairs."""
-        slope = float(arrays.to_numpy(self._slopes_)[0])
-        return same_kind(couple(arrays.to_numpy(f), len(self.classes_), slope), f)
+        f = self._values(X, "decision_function")
+        return self.fitted_.layout.squeezed(f)
 
     def predict(self, X: ArrayLike) -> Array:
         """Predict the class of every row.
@@ -366,8 +285,10 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         """
         if arrays.is_dask(X):
             return lazily(self, "predict", X)
-        f = self._raw_predict(X, "predict")
-        return winning_class(self._coupled(f) if self._by_pairs else f, self.classes_)
+        check_is_fitted(self)
+        if self.fitted_.by_pairs:
+            return winning_class(self._probabilities(X, "predict"), self.classes_)
+        return winning_class(self._values(X, "predict"), self.classes_)
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Class probabilities (n_samples, n_classes), calibrated on leave-one-out decision values without refitting.
@@ -376,7 +297,13 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         """
         if arrays.is_dask(X):
             return lazily(self, "predict_proba", X)
-        return self._class_probabilities(self._checked(X, "predict_proba"))
+        return self._probabilities(X, "predict_proba")
+
+    @arrays.single_threaded_blas()
+    @np.errstate(under="ignore")
+    def _probabilities(self, X: ArrayLike, method: str) -> Array:
+        rows = encoded_rows(self, X, method)
+        return self._completed().probabilities(rows)
 
     def predict_set(self, X: ArrayLike, coverage: float = 0.9, *, class_conditional: bool = False) -> Array:
         """Sets of classes that contain the class of a new row with the given probability.
@@ -404,88 +331,14 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         check_coverage(coverage)
         if arrays.is_dask(X):
             return lazily(self, "predict_set", X, coverage=coverage, class_conditional=class_conditional)
-        probability = self._class_probabilities(self._checked(X, "predict_set"))
-        known, codes, given = self._calibration_rows()
-        counting = given > 0
-        rows = known[counting], codes[counting]
-        thresholds = set_thresholds(*rows, float(coverage), class_conditional=class_conditional)
+        probability = self._probabilities(X, "predict_set")
+        fitted = self.fitted_
+        self._require_loo(fitted.members, "Prediction sets need leave-one-out residuals")
+        rows = fitted.known_loo_rows
+        positive = rows.sample_weights > 0
+        known = fitted.probabilities_of(rows.targets - rows.residuals)[positive]
+        thresholds = set_thresholds(known, rows.codes[positive], float(coverage), class_conditional=class_conditional)
         return same_kind(set_scores(arrays.to_numpy(probability)) <= thresholds, probability)
-
-    def _calibration_rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Leave-one-out probabilities, class numbers and sample weights of the rows, also of a stack of streams."""
-        if not self._is_stack:
-            return self._loo_probabilities()
-        p = average(self._weighted_members, lambda member: member._loo_probabilities()[0])
-        return p, *self.members_[0]._loo_probabilities()[1:]
-
-    @arrays.single_threaded_blas()
-    @np.errstate(under="ignore")
-    def _class_probabilities(self, X: Array) -> Array:
-        """The class probabilities of validated rows."""
-        if self._is_stack:
-            return average(self._weighted_members, lambda member: member._class_probabilities(X))
-        f = self._finite(self._evaluate(X))
-        return self._coupled(f) if self._by_pairs else self._probabilities(f)
-
-    def _probabilities(self, decision: Array) -> Array:
-        """Class probabilities from values of `decision_function`, (rows, 1 or classes)."""
-        if not (self._is_stack or self._by_pairs):
-            return same_kind(probabilities(arrays.to_numpy(decision), arrays.to_numpy(self._calibration())), decision)
-        p = 0.5 * (decision + 1.0)
-        return arrays.namespace(p).concat([1.0 - p, p], axis=1) if self._single_output_ else p
-
-    def _evaluate(self, X: Array) -> Array:
-        if not self._is_stack:
-            return super()._evaluate(X)
-        decision = 2.0 * self._class_probabilities(X) - 1.0
-        return decision[:, 1:] if self._single_output_ else decision
-
-    def _coded_targets(self) -> Array:
-        labels = np.array([1]) if self._single_output_ else np.arange(len(self.classes_))
-        return np.where(arrays.to_numpy(self._codes_)[:, None] == labels[None, :], 1.0, -1.0)
-
-    def _loo_probabilities(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Class probabilities from leave-one-out values, class numbers and sample weights of the rows."""
-        targets, residuals, given = self._loo_rows()
-        return arrays.to_numpy(self._probabilities(targets - residuals)), class_numbers(targets), given
-
-    def _weigh(self, members: Sequence[Any], weights: ArrayLike | None) -> tuple[np.ndarray, np.ndarray, float]:
-        """The weights of the members of a stack, as given or chosen, and log losses: of the members, of the stack."""
-        rows = [member._loo_probabilities() for member in members]
-        codes, given = rows[0][1:]
-        own = np.maximum([p[np.arange(len(codes)), codes] for p, _, _ in rows], SURE)
-        found = mixture_weights(own, given) if weights is None else arrays.to_numpy(weights)
-        *losses, loss = np.average(-np.log(np.vstack([own, found @ own])), axis=1, weights=given)
-        return found, np.array(losses), float(loss)
-
-    def _stack_loo_attributes(self, kept: Sequence[tuple[Any, float]]) -> dict[str, Any]:
-        """The attributes of a stack that follow from those of its members, whose weights are held fixed."""
-        first = kept[0][0]
-        if "loo_residuals_" not in vars(first) or arrays.is_dask(first.loo_residuals_):
-            return {}
-        p = average(kept, lambda member: member._loo_probabilities()[0])
-        residuals = first._coded_targets() - 2.0 * (p[:, 1:] if self._single_output_ else p) + 1.0
-        weights = average(kept, lambda member: member.weights_)
-        return {
-            "weights_": weights,
-            "leverage_": average(kept, lambda member: member.leverage_),
-            "loo_residuals_": same_kind(residuals[:, 0] if self._single_output_ else residuals, weights),
-            "loo_predictions_": same_kind(self.classes_[np.argmax(p, axis=1)], weights),
-            "press_": float(arrays.to_numpy(weights) @ np.sum(residuals**2, axis=1)),
-            "_codes_": first._codes_,
-        }
-
-    def _calibration(self) -> Array:
-        """The slopes that turn decision values into probabilities; computed now if `fit` has deferred it."""
-        if "_slopes_" not in vars(self):
-            sample = None if hasattr(self, "_problem_") else self._loo_sample()
-            if sample is None:
-                self.leave_one_out()
-            else:  # rows were added to a model without leave-one-out
-                rows = RowResults(sample.residuals, sample.leverage, sample.loo_residuals)
-                attributes = self._loo_attributes(sample.targets, sample.sample_weights, sample.weights, rows)
-                self._slopes_ = attributes["_slopes_"]
-        return self._slopes_
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy: the share of the rows whose class is predicted correctly."""
@@ -494,7 +347,63 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         return score_of(accuracy_score, self.predict(X), y, sample_weight)
 
 
-def _own_probability(loo: np.ndarray, codes: np.ndarray, slopes: np.ndarray, coding: str) -> np.ndarray:
-    """The leave-one-out probability of the true class of every row."""
-    p = 0.5 * (loo + 1.0) if coding == "one-vs-one" else probabilities(loo, slopes)
-    return np.maximum(p[np.arange(len(codes)), codes], 1e-15)
+def plain_labels(y: np.ndarray) -> np.ndarray:
+    """Labels stored as objects, but all booleans or all integers, as an array of that type; others unchanged."""
+    for kind in (bool, int) if y.dtype == object and y.ndim == 1 and len(y) else ():
+        if all(isinstance(label, np.bool_ if kind is bool else np.integer) or type(label) is kind for label in y):
+            return np.array(y.tolist())
+    return y
+
+
+def sorted_labels(y: np.ndarray) -> np.ndarray:
+    try:
+        return np.unique(y)
+    except TypeError as error:
+        raise ValueError(
+            f"y contains labels of several types, which cannot be sorted ({error}): use one type."
+        ) from None
+
+
+def check_labels(y: np.ndarray) -> None:
+    """scikit-learn's check of the labels, with a remedy."""
+    try:
+        if len(y):
+            check_classification_targets(y)
+    except ValueError as error:
+        raise ValueError(f"{error} Use LSSVR for numbers.") from None
+
+
+def refuse_numbers(labels: np.ndarray, rows: int) -> None:
+    """Raise ValueError for floats of which most rows have their own: whole ones pass scikit-learn's check."""
+    if labels.dtype.kind == "f" and rows > 20 and len(labels) > rows / 2:
+        raise ValueError(
+            f"Unknown label type: continuous. y has {len(labels)} distinct numbers in {rows} rows, and LSSVC predicts "
+            "classes: use LSSVR for numbers, or convert y to integers or text if they are labels."
+        )
+
+
+def warn_of_empty_classes(classes: np.ndarray, weights: np.ndarray) -> None:
+    """Warn of classes without weight, which no row can be assigned to; ValueError unless two others are left."""
+    empty = classes[weights == 0].tolist()
+    if len(classes) - len(empty) < 2:
+        raise ValueError(
+            f"sample_weight and class_weight leave fewer than 2 of the classes {classes.tolist()} with positive "
+            "weight: at least 2 are needed."
+        )
+    if empty:
+        warnings.warn(
+            f"No row of the class {empty[0]!r} has positive weight: its probabilities mean nothing. Remove its rows.",
+            stacklevel=arrays.user_level(),
+        )
+
+
+def class_factors(class_weight: Any, classes: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """One weight factor per class; "balanced" needs the sum of the sample weights of each."""
+    try:
+        if isinstance(class_weight, str) and class_weight == "balanced":
+            if not totals.all():
+                raise ValueError("'balanced' needs rows with positive weight in every class")
+            return totals.sum() / (len(classes) * totals)
+        return np.asarray(compute_class_weight(class_weight, classes=classes, y=classes), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"class_weight={class_weight!r}: {error}") from None

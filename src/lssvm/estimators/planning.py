@@ -1,24 +1,31 @@
-"""Defaults for the parameters that are None, and the execution of the steps."""
+"""Parameters of the estimators: their types and rules, what None means, and the execution of the steps."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Annotated, Any
 
 import numpy as np
+from sklearn.base import clone, is_classifier
 
 from .. import arrays
-from ..coding import pair_work
-from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Stack
+from ..arrays import Array, ArrayLike
+from ..coding import CODINGS, pair_work
+from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Stack, as_kernel, check_values
 from ..losses import LOSSES
 from ..problem import Problem, Step, varying_inputs
+from ..problem.cancellation import CHECKED_ROWS
 from ..progress import work
-from ..rules import shown
+from ..robust import WeightFunction, as_weight_function
+from ..rules import List, Rule, number, one_of, shown
 from ..sparsify import Given, Random
 from ..tables import Columns
 from ..tune import ROBUST_ITERATIONS, LeaveOneOut, tuned, unexplained
+from .layout import Table
 
+MOST_STEPS = 100  # of a fit
 DENSE_ROWS = 2000  # steps=None: the model is dense up to this number of rows
 FULL_PORTFOLIO = 1000  # rows up to which the default stack has all its members
 MOST_WORK = 3e11  # largest sum of rows * n^2 over the members of the default stack, n points each: about 70 seconds
@@ -31,6 +38,81 @@ CLASS_BASIS_WORK = (
 CLASS_SYSTEMS = 10  # Losses other than squares need this many systems.
 CLASS_BASIS = (300, 1500)  # The basis of a classifier has at least and at most this many points.
 BASIS_SIZE = 500  # partial_fit and fit_chunks with steps=None: number of basis rows
+
+
+def are_steps(steps: Any) -> bool:
+    """True for a list of steps that is not too long; TypeError if it is not a list of steps."""
+    if isinstance(steps, (str, Step, type)) or not isinstance(steps, Sequence):
+        example = repr(steps) if isinstance(steps, Step) else "lssvm.sparsify.Random(100)"
+        raise TypeError(f"steps must be a list of steps or None, got {shown(steps)}: write steps=[{example}].")
+    for step in steps:
+        if isinstance(step, Kernel):
+            raise TypeError(f"steps holds {step!r}, which is a kernel: write kernel={step!r}.")
+        if isinstance(step, type) or not callable(step):
+            raise TypeError(f"steps holds {shown(step)}, which is not a step: see lssvm.sparsify and lssvm.tune.")
+    return len(steps) <= MOST_STEPS
+
+
+def are_weights(value: Any) -> bool:
+    """Whether this is a dict of weights whose products with sample weights are finite."""
+    real: Any = Real
+    return isinstance(value, Mapping) and all(isinstance(w, real) and 0 <= w < 1e100 for w in value.values())
+
+
+KernelFunction = Annotated[Kernel | Callable[[Array, Array], Array], Rule("a kernel", as_kernel, objects=True)]
+Steps = Annotated[
+    Sequence[Callable[[Problem], Problem]], Rule(f"a list of at most {MOST_STEPS} steps", are_steps, objects=True)
+]
+Weighting = Annotated[str | WeightFunction, Rule("a weight function", as_weight_function, objects=True)]
+GivenC = Annotated[
+    float | None,
+    number("a positive, finite number (1e-150 to 1e150)", 1e-150, 1e150)
+    | Rule("None (chosen by leave-one-out)", lambda value: value is None),
+]
+ColumnNames = Annotated[ArrayLike | str, one_of("from_dtype") | List.__metadata__[0]]
+ClassWeights = Annotated[
+    Mapping[Any, float] | str, one_of("balanced") | Rule("a dict of finite, non-negative weights", are_weights)
+]
+Verbosity = Annotated[
+    int, Rule("0 (silent) or 1 (shows progress)", lambda value: isinstance(value, (Integral, np.bool_)) and value >= 0)
+]
+Coding = Annotated[str, one_of("auto", *CODINGS)]
+LossName = Annotated[str, one_of("auto", *LOSSES)]
+
+
+def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Problem], bool]:
+    """The problems before their steps, one per kernel, and whether the model is a stack of them."""
+    X, weights = table.X, table.weights
+    classification = is_classifier(model)
+    # a clone, so that the user's kernel stays unchanged
+    kernel = default_kernel(classification) if model.kernel is None else clone(as_kernel(model.kernel))
+    if table.layout.encoder is not None:
+        kernel = for_encoded_columns(kernel, table.layout.encoder)
+    kernel = kernel.placed(X[weights > 0])
+    if not kernel.is_free:
+        kernel.check(X.shape[1])
+    if kernel.is_precomputed and X.shape[0] != X.shape[1]:
+        raise ValueError(
+            f"X has shape {X.shape}: with kernels.Precomputed, fit takes the square kernel matrix of the training rows."
+        )
+    if kernel.is_precomputed:
+        K = arrays.to_numpy(X)
+        if not np.max(np.abs(K - K.T)) <= 1e-6 * np.max(np.abs(K)):
+            raise ValueError(
+                "X is not symmetric: with kernels.Precomputed, fit takes the matrix k(x_i, x_j) of the training rows."
+            )
+    positive = np.flatnonzero(arrays.to_numpy(weights) > 0)
+    check_values(kernel, arrays.take(X, positive[:: 1 + len(positive) // CHECKED_ROWS]))
+    C = None if model.C is None else float(model.C)
+    robust, groups = as_weight_function(model.robust), table.layout.groups
+    shared = {"robust": robust, "classification": classification, "groups": groups}
+    problem = Problem(kernel, X, table.targets, weights, C=C, asked=(kernel, C), **shared)
+    given = (model.kernel, C, model.steps, robust)
+    if not (chunked or classification) and all(value is None for value in given):
+        kernel = default_portfolio(problem)
+    if not kernel.is_stack:
+        return [problem], False
+    return [problem.replace(kernel=part, asked=(part, C)) for part in kernel.parts], True
 
 
 def default_kernel(classification: bool) -> Kernel:
@@ -123,6 +205,22 @@ def most_to_solve(problem: Problem) -> float:
     rows = len(problem.rows)
     solves = 1 if problem.robust is None else 1 + max(ROBUST_ITERATIONS, problem.robust.iterations)
     return solves * work(rows, None if rows <= DENSE_ROWS else BASIS_SIZE)
+
+
+def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> list[Problem]:
+    """The problems of the members of a stack after their steps.
+
+    For ``steps=None``, all of them share the basis of the first one, unless they need fewer points. Members of the
+    default stack that take too long are left out.
+    """
+    if steps is not None:
+        return [run_steps(problem, steps) for problem in problems]
+    first = run_steps(problems[0], default_steps(problems[0]))
+    if first.is_known and len(problems) > 1:
+        first = first.replace(fitted=first.solve())
+    basis = {"support": first.support, "points": first.points}
+    ready = [first, *(on_spanning_points(problem.replace(**basis)) for problem in problems[1:])]
+    return ready[: worthwhile_members(first)] if is_default else ready
 
 
 def run_steps(problem: Problem, steps: Sequence[Step]) -> Problem:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -11,24 +10,21 @@ from scipy.sparse import issparse
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from .. import arrays
-from .._words import counted
 from ..arrays import Array, ArrayLike
 from ..cluster import lazily
 from ..problem import Problem
-from ..stream import (
-    Scan,
-)
+from ..progress import counted
 from ..tables import refuse_lazy
-from ..tune import average_weights, chosen_widths, residuals_of_folds, warn_of_no_signal, weighs_by_folds
-from .parameters import ColumnNames, GivenC, KernelFunction, Steps, Verbosity, Weighting
-from .planning import default_portfolio
-from .stacked import average
-from .state import fitted_problem
-from .uncertainty import Uncertainty
-from .validation import check_weights, chunk_options, refuse_times, same_kind, score_of, validate
+from ..tune import warn_of_no_signal
+from .chunks import ChunkedLSSVM
+from .fitted import FittedModel
+from .interval_mixin import IntervalMixin
+from .layout import Layout, Table, same_kind
+from .planning import ColumnNames, GivenC, KernelFunction, Steps, Verbosity, Weighting
+from .validation import refuse_times, score_of, validate
 
 
-class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
+class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):
     """Least-squares support vector regression (kernel ridge regression with an unpenalised bias).
 
     Minimises ``1/2 beta' K beta + C/2 sum_i v_i (y_i - f(x_i))^2`` with ``f(x) = sum_j beta_j k(x, x_j) + b``; b is not
@@ -133,21 +129,16 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         self.categorical_features = categorical_features
         self.verbose = verbose
 
-    def _fitted(self, problem: Problem, given: Array | None) -> dict[str, Any]:
-        if self.kernel is None and self.C is None and self.steps is None and self.robust is None:
-            problem = problem.replace(kernel=default_portfolio(problem))
-        attributes = super()._fitted(problem, given)
-        loo = attributes.get("loo_residuals_")
-        if loo is not None and not problem.is_known:
-            y, loo, weights = (arrays.to_numpy(a) for a in (problem.y, loo, problem.weights))
-            warn_of_no_signal(y, loo.reshape(y.shape), weights)
-        return attributes
+    def _check_signal(self, problems: Sequence[Problem], fitted: FittedModel) -> None:
+        rows = fitted.loo_rows
+        if rows is not None and not all(problem.is_known for problem in problems):
+            warn_of_no_signal(rows.targets, rows.residuals, arrays.to_numpy(problems[0].weights))
 
-    def _check_raw(self, X: Any, y: Any, **options: Any) -> tuple[Array, Array]:
+    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, Array]:
         """Validated rows and targets."""
         refuse_lazy("y", y)
         refuse_times("y", y)
-        X, y = validate(self, X, y, multi_output=True, y_numeric=True, **chunk_options(options))
+        layout, X, y = validate(self, X, y, multi_output=True, y_numeric=True, **options)
         if issparse(y):
             raise TypeError("y is a sparse matrix: give a dense array.")
         try:
@@ -159,60 +150,23 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         largest = float(arrays.namespace(y).max(arrays.namespace(y).abs(y))) if 0 not in y.shape else 0.0
         if not largest <= 1e150:
             raise ValueError(f"y contains values as large as {largest:.3g}, whose squares may overflow: rescale y.")
-        return X, y
+        return layout, X, y
 
-    def _check_rows(
-        self, X: Any, y: Any, sample_weight: Any, *, reset: bool, smallest: int | None = None
-    ) -> tuple[Array, Array, Array]:
-        """Validated rows, targets (rows x outputs) and weights."""
-        smallest = (2 if reset else 1) if smallest is None else smallest
-        X, y = self._check_raw(X, y, ensure_min_samples=smallest, reset=reset, sample_weight=sample_weight)
-        if reset:
-            self._single_output_ = y.ndim == 1
+    def _coded(self, layout: Layout, X: Array, y: Array, weights: np.ndarray) -> Table:
+        """Rows with targets (rows, outputs)."""
         targets = y[:, None] if y.ndim == 1 else y
-        outputs = np.size(arrays.to_numpy(self.intercept_)) if not reset and hasattr(self, "dual_coef_") else None
-        if outputs not in (None, targets.shape[1]):
+        if targets.shape[1] != layout.outputs:
             found = counted(targets.shape[1], "output")
-            raise ValueError(f"y has {found}, but the model was fitted with {outputs}: give the same outputs.")
-        if sample_weight is None and arrays.is_foreign(X):
-            return X, targets, arrays.zeros((X.shape[0],), X) + 1.0
-        return X, targets, same_kind(check_weights(sample_weight, X.shape[0], smallest), X)
+            raise ValueError(f"y has {found}, but the model was fitted with {layout.outputs}: give the same outputs.")
+        return Table(layout, X, targets, same_kind(weights, X))
 
     def _count_labels(self, y: Array, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.empty(0), np.empty(0)
 
-    def _finish_scan(self, scan: Scan) -> None:
-        """Check that at least two rows have positive weight."""
-        if scan.positive_rows < 2:
-            found = counted(scan.positive_rows, "row has", "rows have")
-            raise ValueError(f"chunks: {found} positive weight, but at least 2 are required.")
-
-    def _loo_attributes(self, targets: Array, sample_weight: Array, weights: Array, fit: Any) -> dict[str, Any]:
-        attributes = super()._loo_attributes(targets, sample_weight, weights, fit)
-        f = targets - fit.loo_residuals
-        return {**attributes, "loo_predictions_": f[:, 0] if self._single_output_ else f}
-
-    def _coded_targets(self) -> Array:
-        return self.loo_residuals_ + self.loo_predictions_
-
-    def _weigh(self, members: Sequence[Any], weights: ArrayLike | None) -> tuple[np.ndarray, np.ndarray, float]:
-        """The weights of the members of a stack, as given or chosen, and mean squares: of the members, of the stack."""
-        rows = [member._loo_rows() for member in members]
-        residuals, given = np.stack([residuals for _, residuals, _ in rows]), rows[0][2]
-        found = _best_weights(members, residuals, given) if weights is None else arrays.to_numpy(weights)
-        squares = [np.sum(r**2, axis=1) for r in (*residuals, np.tensordot(found, residuals, axes=1))]
-        *losses, loss = np.average(squares, axis=1, weights=given)
-        return found, np.array(losses), float(loss)
-
-    def _stack_loo_attributes(self, kept: Sequence[tuple[Any, float]]) -> dict[str, Any]:
-        """The attributes of a stack that are averages of those of its members, whose weights are held fixed."""
-        names = ("intercept_", "weights_", "leverage_", "loo_residuals_", "loo_predictions_")
-        known = [name for name in names if all(name in vars(member) for member, _ in kept)]
-        found = {name: average(kept, attrgetter(name)) for name in known}
-        if "loo_residuals_" in found:
-            loo, weights = (arrays.to_numpy(found[name]) for name in ("loo_residuals_", "weights_"))
-            found["press_"] = float(np.sum(weights @ loo**2))
-        return found
+    def _with_classes(
+        self, layout: Layout, labels: np.ndarray, totals: np.ndarray, rows: int, classes: Any = None
+    ) -> Layout:
+        return layout
 
     def predict(self, X: ArrayLike) -> Array:
         """Predict the targets f(x).
@@ -228,20 +182,11 @@ class LSSVR(MultiOutputMixin, RegressorMixin, Uncertainty):
         """
         if arrays.is_dask(X):
             return lazily(self, "predict", X)
-        f = self._raw_predict(X, "predict")
-        return f[:, 0] if self._single_output_ else f
+        f = self._values(X, "predict")
+        return self.fitted_.layout.squeezed(f)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Coefficient of determination R^2 of the predictions."""
         from sklearn.metrics import r2_score
 
         return score_of(r2_score, self.predict(X), y, sample_weight)
-
-
-def _best_weights(members: Sequence[LSSVR], residuals: np.ndarray, given: np.ndarray) -> np.ndarray:
-    """The weights of members of a stack with the given leave-one-out residuals and sample weights."""
-    problems = [fitted_problem(member) for member in members]
-    known = [problem for problem in problems if problem is not None]
-    if len(known) == len(problems) and weighs_by_folds(known):
-        return average_weights(residuals_of_folds(known), given)
-    return average_weights(residuals, given, [0 if problem is None else chosen_widths(problem) for problem in problems])

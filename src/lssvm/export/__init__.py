@@ -6,8 +6,7 @@ differences, so no digits are lost near the support vectors. Rows are given as t
 and missing cells is part of the export.
 """
 
-from .c_header import to_c
 from .onnx_graph import to_onnx
-from .python_file import to_python
+from .source_code import to_c, to_python
 
 __all__ = ["to_c", "to_onnx", "to_python"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,14 +11,14 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, arrays
-from .._words import counted
-from ..diagnose import check_fitted, members, probability_slopes, table_columns
+from ..diagnose import check_fitted, members
 from ..estimators import LSSVC, LSSVR
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
+from ..progress import counted
 from ..tables import Columns
 
 Scaling = tuple[float, float, float]  # centre, scale and offset: (x - centre) scale + offset
-MATERN_FACTORS = {0.5: "1.0", 1.5: "(1.0 + r)", 2.5: "(1.0 + r + r * r / 3.0)"}  # in C and in Python
+MATERN = {0.5: (0.0, 0.0), 1.5: (1.0, 0.0), 2.5: (1.0, 1 / 3)}  # (1 + a r + b r^2) exp(-r) for each nu
 SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 
 
@@ -169,7 +168,7 @@ class ModelContent:
 def read_model(model: Any) -> ModelContent:
     """Read a fitted LSSVR or LSSVC, or a Pipeline that only scales columns before one."""
     scalers: list[Any] = []
-    names = getattr(model, "feature_names_in_", None)
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     if isinstance(model, Pipeline):
         check_is_fitted(model)
         scalers = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
@@ -181,7 +180,7 @@ def read_model(model: Any) -> ModelContent:
         )
     classifies = isinstance(model, LSSVC)
     columns = int(model.n_features_in_)
-    inputs = _inputs(table_columns(model), columns, [] if names is None else names)
+    inputs = _inputs(model.fitted_.layout.columns, columns, names)
     if scalers and (len(inputs) < columns or any(column.values for column in inputs)):
         raise TypeError(
             "A Pipeline before a model with categories cannot be exported: fit the model to the columns as they are, "
@@ -197,12 +196,12 @@ def read_model(model: Any) -> ModelContent:
         classes=_labels(model.classes_) if classifies else None,
         inputs=inputs,
         columns=columns,
-        names=[] if names is None else [str(name) for name in names],
+        names=names,
         single=kept[0][0].dual_coef_.ndim == 1,
     )
 
 
-def _inputs(columns: Columns | None, count: int, names: Sequence[Any]) -> tuple[Input, ...]:
+def _inputs(columns: Columns | None, count: int, names: list[str]) -> tuple[Input, ...]:
     """The inputs; a model without `columns` takes numbers and has no values for missing cells."""
     if columns is None:
         columns = Columns.of_numbers(range(count))
@@ -218,7 +217,7 @@ def _inputs(columns: Columns | None, count: int, names: Sequence[Any]) -> tuple[
             cells = [*column.values, None if column.kind == "ranks" else unknown, None]  # an unknown rank is missing
         rows = np.zeros((len(cells), column.width))
         column.encode(column.read(cells), rows)
-        found.append(Input(str(names[place]) if len(names) else column.name, place, column.values, rows))
+        found.append(Input(names[place] if names else column.name, place, column.values, rows))
     return tuple(found)
 
 
@@ -239,8 +238,8 @@ def _members(
             used.append(np.zeros(len(points), dtype=bool))
         used[place] |= np.any(coef != 0.0, axis=1)
         intercept = arrays.to_numpy(model.intercept_) if np.ndim(model.intercept_) else model.intercept_
-        slopes = arrays.to_numpy(probability_slopes(model)).tolist() if classifies else []
-        coupled = getattr(model, "coding_", "") == "one-vs-one"
+        slopes = arrays.to_numpy(model.fitted_.completed().members[0].slopes).tolist() if classifies else []
+        coupled = model.fitted_.by_pairs
         found.append(Member(formula, place, coef, np.atleast_1d(intercept), weight, slopes, coupled))
     for own in used:
         own[0] |= not own.any()  # a constant has no support vectors, but C has no empty arrays
@@ -263,13 +262,14 @@ def _formula(kernel: Kernel, d: int) -> Formula:
         widths = np.minimum(widths, np.finfo(float).max)  # of dropped columns: source code has no literal for infinity
         tables = {"widths": np.broadcast_to(widths, (d,)).copy()}
     if isinstance(kernel, Matern):
-        constants = {"twice_nu": 2.0 * kernel.nu, "factor": MATERN_FACTORS[kernel.nu]}
+        constants = dict(zip("ab", MATERN[kernel.nu], strict=True)) | {"twice_nu": 2.0 * kernel.nu}
     elif isinstance(kernel, Polynomial):
         constants = {"coef0": float(kernel.coef0), "degree": int(kernel.degree)}
     elif isinstance(kernel, Spline):
         tables = _spline_tables(kernel, d)
         constants = {"size": tables["knots"].shape[1]}
-    elif isinstance(kernel, Additive) and (groups := _groups(kernel)) is not None:
+    elif isinstance(kernel, Additive) and not (kernel.groups is None and kernel.active is None):
+        groups = [group for group, _ in kernel.kept(d).values()]  # positions among the kernel's columns
         longest = max(map(len, groups), default=0)
         kind = "Groups" if groups else "Nothing"
         if groups:
@@ -306,16 +306,6 @@ def _labels(classes: np.ndarray) -> list[Any]:
     if len({type(label) for label in labels}) != 1 or not isinstance(labels[0], (str, int, float)):
         raise TypeError(f"classes {labels!r} cannot be exported: use text or numbers, all of the same type.")
     return labels
-
-
-def _groups(kernel: Additive) -> list[list[int]] | None:
-    """Positions, among the kernel's columns, of each component kept; None if every column is one component."""
-    if kernel.groups is None and kernel.active is None:
-        return None
-    if kernel.groups is None:
-        return [[int(place)] for place in dict.fromkeys(kernel.active)]
-    groups = [[int(place) for place in np.atleast_1d(group)] for group in kernel.groups]
-    return groups if kernel.active is None else [groups[number] for number in dict.fromkeys(kernel.active)]
 
 
 def _spline_tables(kernel: Spline, d: int) -> dict[str, np.ndarray]:

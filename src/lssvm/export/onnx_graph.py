@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,16 +46,19 @@ def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
     """
     content = read_model(model)
     try:
-        import onnx  # noqa: F401
+        graph = _Graph()
     except ImportError:
         raise ImportError("to_onnx requires the package onnx: pip install 'lssvm[onnx]'.") from None
-    graph = _Graph()
     X = _encoded(graph, content)
-    parts = [_outputs(X, content.tables[member.table], member) for member in content.members]
+    parts = []
+    for member in content.members:
+        K = _kernel(member.kernel, X, content.tables[member.table], range(content.width))
+        parts.append(K @ member.coef + member.intercept[None, :])
     weights = [member.weight for member in content.members]
-    known = _known(graph, [X, *parts])
+    known, k = _known(graph, [X, *parts]), content.decisions
     if content.classes is None:
-        graph.output("prediction", graph.add("Where", known, _average(parts, weights), np.nan))
+        f = _average(parts, weights)
+        graph.output("prediction", graph.add("Where", known, f, np.nan), DOUBLE, [k])
         return graph.build(content)
     mixed = [_probabilities(content, member, f) for member, f in zip(content.members, parts, strict=True)]
     p = _average(mixed, weights)
@@ -68,12 +69,13 @@ def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
     label = graph.add("Gather", content.classes if kind is str else np.array(content.classes), _winner(content, f))
     flat = graph.add("Squeeze", known, np.array([1]))
     if kind is bool:  # runtimes have no Where for booleans
-        graph.output("label", graph.add("And", flat, label))
+        label = graph.add("And", flat, label)
     else:
         no_label: Any = {str: [""], int: np.array(np.iinfo(np.int64).min), float: np.nan}[kind]
-        graph.output("label", graph.add("Where", flat, label, no_label))
-    graph.output("decision_function", graph.add("Where", known, f, np.nan))
-    graph.output("probabilities", graph.add("Where", known, p, np.nan))
+        label = graph.add("Where", flat, label, no_label)
+    graph.output("label", label, {str: STRING, bool: BOOL, int: INT64, float: DOUBLE}[kind], [])
+    graph.output("decision_function", graph.add("Where", known, f, np.nan), DOUBLE, [k])
+    graph.output("probabilities", graph.add("Where", known, p, np.nan), DOUBLE, [len(content.classes)])
     return graph.build(content)
 
 
@@ -100,9 +102,6 @@ class _Value:
     def __truediv__(self, other: Any) -> _Value:
         return self.graph.add("Div", self, other)
 
-    def __rtruediv__(self, other: Any) -> _Value:
-        return self.graph.add("Div", other, self)
-
     def __matmul__(self, other: Any) -> _Value:
         return self.graph.add("MatMul", self, other)
 
@@ -128,21 +127,22 @@ class _Graph:
     """
 
     def __init__(self) -> None:
+        from onnx import helper
+
+        self.helper: Any = helper
         self.known: dict[Any, Any] = {}  # the names of the results of nodes and of constants
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.inputs: list[Any] = []
-        self.outputs: list[str] = []
+        self.outputs: list[Any] = []
 
     def input(self, name: str, kind: int, columns: int) -> _Value:
         """A new input; a name that the graph itself uses gets a suffix."""
-        from onnx import helper
-
         if name.startswith("lssvm:"):
             name += "_input"
         while name in OUTPUTS or name in [own.name for own in self.inputs]:
             name += "_input"
-        self.inputs.append(helper.make_tensor_value_info(name, kind, [None, columns]))
+        self.inputs.append(self.helper.make_tensor_value_info(name, kind, [None, columns]))
         return _Value(self, name)
 
     def add(self, operator: str, *inputs: Any, **attributes: Any) -> _Value:
@@ -152,17 +152,15 @@ class _Graph:
 
     def node(self, operator: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> list[str]:
         """The names of the results of a new node."""
-        from onnx import helper
-
         key = (operator, *inputs, outputs, repr(attributes))
         if key not in self.known:
             self.known[key] = [f"lssvm:{operator.lower()}_{len(self.nodes)}_{number}" for number in range(outputs)]
-            self.nodes.append(helper.make_node(operator, inputs, self.known[key], **attributes))
+            self.nodes.append(self.helper.make_node(operator, inputs, self.known[key], **attributes))
         return list(self.known[key])
 
     def constant(self, values: Any) -> str:
         """The name of a new constant: a number, an array, or a list of texts."""
-        from onnx import helper, numpy_helper
+        from onnx import numpy_helper
 
         if not isinstance(values, list):
             values = np.asarray(values)
@@ -171,41 +169,23 @@ class _Graph:
             return str(self.known[key])
         name = self.known[key] = f"lssvm:constant_{len(self.constants)}"
         if isinstance(values, list):
-            tensor = helper.make_tensor(name, STRING, [len(values)], [text.encode() for text in values])
+            tensor = self.helper.make_tensor(name, STRING, [len(values)], [text.encode() for text in values])
         else:
             tensor = numpy_helper.from_array(np.ascontiguousarray(values), name)
         self.constants.append(tensor)
         return name
 
-    def output(self, name: str, value: _Value) -> None:
-        """Add an output to the graph."""
-        from onnx import helper
-
-        self.nodes.append(helper.make_node("Identity", [value.name], [name]))
-        self.outputs.append(name)
+    def output(self, name: str, value: _Value, kind: int, columns: Sequence[int]) -> None:
+        """Add an output (rows, columns) to the graph."""
+        self.nodes.append(self.helper.make_node("Identity", [value.name], [name]))
+        self.outputs.append(self.helper.make_tensor_value_info(name, kind, [None, *columns]))
 
     def build(self, content: ModelContent) -> Any:
         """The model, checked."""
         import onnx
-        from onnx import helper
 
-        k = content.decisions
-        classes = content.classes or []
-        types = {str: STRING, bool: BOOL, int: INT64, float: DOUBLE}
-        kinds = {
-            "prediction": (DOUBLE, [None, k]),
-            "label": (types[type(classes[0])] if classes else DOUBLE, [None]),
-            "decision_function": (DOUBLE, [None, k]),
-            "probabilities": (DOUBLE, [None, len(classes)]),
-        }
-        graph = helper.make_graph(
-            self.nodes,
-            "lssvm",
-            self.inputs,
-            [helper.make_tensor_value_info(name, *kinds[name]) for name in self.outputs],
-            self.constants,
-            doc_string=f"{content.title}: {content.size}. {content.kernels}",
-        )
+        helper, text = self.helper, f"{content.title}: {content.size}. {content.kernels}"
+        graph = helper.make_graph(self.nodes, "lssvm", self.inputs, self.outputs, self.constants, doc_string=text)
         opset = [helper.make_opsetid("", OPSET)]
         if any(node.domain for node in self.nodes):
             opset.append(helper.make_opsetid("ai.onnx.ml", 2))
@@ -258,25 +238,19 @@ def _known(graph: _Graph, parts: Sequence[_Value]) -> _Value:
 
 
 def _sum(terms: Sequence[_Value]) -> _Value:
-    return functools.reduce(operator.add, terms)
+    first, *others = terms
+    return sum(others, start=first)
 
 
 def _average(parts: Sequence[_Value], weights: Sequence[float]) -> _Value:
     return _sum([part * weight for part, weight in zip(parts, weights, strict=True)])
 
 
-def _outputs(X: _Value, points: np.ndarray, member: Member) -> _Value:
-    """The outputs of a member, (rows, outputs)."""
-    return _kernel(member.kernel, X, points, range(points.shape[1])) @ member.coef + member.intercept[None, :]
-
-
 def _kernel(kernel: Formula, X: _Value, points: np.ndarray, columns: Sequence[int]) -> _Value:
     """The matrix of a kernel between the rows and the support vectors, (rows, support vectors), over some columns."""
-    parts = [_kernel(part, X, points, columns) for part in kernel.parts if kernel.kind in ("Sum", "Product")]
-    if kernel.kind == "Sum":
-        return parts[0] + parts[1]
-    if kernel.kind == "Product":
-        return parts[0] * parts[1]
+    if kernel.kind in ("Sum", "Product"):
+        first, second = (_kernel(part, X, points, columns) for part in kernel.parts)
+        return first + second if kernel.kind == "Sum" else first * second
 
     def cells(c: int) -> _Value:
         return X.columns(points.shape[1])[c]
@@ -295,25 +269,14 @@ def _kernel(kernel: Formula, X: _Value, points: np.ndarray, columns: Sequence[in
         # column by column: exact near the support vectors, with no tensor of three dimensions
         scaled = ((cells(c) - points[None, :, c]) / kernel.tables["widths"][c] for c in columns)
         D = _sum([value * value for value in scaled])
-        return (-D).exp() if kernel.kind == "RBF" else _matern(kernel, D)
-    if columns == range(points.shape[1]):
-        products = X @ points.T
-    else:
-        products = _sum([cells(c) * points[None, :, c] for c in columns])
+        if kernel.kind == "RBF":
+            return (-D).exp()
+        r = X.graph.add("Sqrt", X.graph.add("Min", D, 1e300) * kernel.constants["twice_nu"])  # infinity times 0 is NaN
+        return (-r).exp() * (r * kernel.constants["a"] + r * r * kernel.constants["b"] + 1.0)
+    products = X @ (points * np.bincount(columns, minlength=points.shape[1])).T  # of the chosen columns
     if kernel.kind == "Linear":
         return products
     return X.graph.add("Pow", products + kernel.constants["coef0"], float(kernel.constants["degree"]))
-
-
-def _matern(kernel: Formula, D: _Value) -> _Value:
-    """The kernel from the squared distances D."""
-    graph, twice_nu = D.graph, kernel.constants["twice_nu"]
-    r = graph.add("Sqrt", graph.add("Min", D, 1e300) * twice_nu)  # infinity times 0 is not 0
-    decay = (-r).exp()
-    if twice_nu == 1.0:
-        return decay
-    factor = r + 1.0
-    return decay * (factor + r * r / 3.0 if twice_nu == 5.0 else factor)
 
 
 def _spline(kernel: Formula, cell: _Value, points: np.ndarray, c: int) -> _Value:
@@ -363,7 +326,7 @@ def _coupled(k: int, f: _Value) -> _Value:
         both[pair, a, b] = both[pair, b, a] = -1.0
         first[pair, a, a] = second[pair, b, b] = 1.0
     start = np.hstack([TINY * np.eye(k), np.ones((k, 1))])
-    later = (1.0 / ((-f.clip(-50.0, 50.0)).exp() + 1.0)).clip(SURE, 1.0 - SURE)
+    later = graph.add("Sigmoid", f.clip(-50.0, 50.0)).clip(SURE, 1.0 - SURE)
     earlier = 1.0 - later
     flat = [places.reshape(len(pairs), -1) for places in (both, first, second)]
     Q = later * earlier @ flat[0] + start.reshape(1, -1) + later * later @ flat[1] + earlier * earlier @ flat[2]

@@ -14,10 +14,9 @@ from .composite import Additive, Choice, Stack
 from .composite import pick_columns as pick_columns
 from .external import Precomputed
 from .external import check_values as check_values
-from .polynomial import Linear, Polynomial
-from .spline import Spline
-from .spline import spline_factors as spline_factors
-from .spline import spline_kernel as spline_kernel
+from .finite_rank import Linear, Polynomial, Spline
+from .finite_rank import spline_factors as spline_factors
+from .finite_rank import spline_kernel as spline_kernel
 from .stationary import RBF, Matern
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -27,7 +28,8 @@ class Kernel(BaseEstimator):
     """
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        """The kernel matrix between the rows of X and the rows of Z (of X if Z is None)."""
+        """The kernel matrix between the rows of X and the rows of Z (of X if Z is None); checks the parameters."""
+        self.check(X.shape[1])
         return self.evaluate(X, X if Z is None else Z)
 
     def evaluate(self, X: Array, Z: Array) -> Array:
@@ -75,7 +77,7 @@ class Kernel(BaseEstimator):
         kernel = copy.copy(self)
         for name, value in change(self).items():
             setattr(kernel, name, value)
-        for name in self._parameters():
+        for name in self._parameters:
             value = getattr(self, name)
             if isinstance(value, Kernel):
                 setattr(kernel, name, value.rebuilt(change))
@@ -122,46 +124,19 @@ class Kernel(BaseEstimator):
             part.check(n_features)
 
     # Properties -------------------------------------------------------------------------------------------------------
-    ard = False
-    """Whether a width left at None may differ from column to column."""
-    _known_parameters: tuple[str, ...] = ()
+    ard = False  # whether a width left at None may differ from column to column
+    is_precomputed = False  # True if the inputs are the kernel matrix itself
+    is_choice = False  # True for several kernels of which one is chosen in `fit`
+    is_stack = False  # True for several kernels with a model each, whose predictions are averaged
+    is_bounded = False  # True if no value exceeds 1, whatever the inputs, so that overflow need not be checked
+    has_finite_rank = False  # True if the rank of the kernel matrix is bounded, however many points there are
+    has_width = False  # True if the kernel has a parameter `sigma`: a width, which is chosen in `fit` if it is None
+    _parameters: tuple[str, ...] = ()  # the names of the constructor's arguments
 
-    @classmethod
-    def _parameters(cls) -> tuple[str, ...]:
-        """The names of the constructor's arguments, looked up once per class."""
-        if "_known_parameters" not in vars(cls):
-            cls._known_parameters = tuple(cls._get_param_names())
-        return cls._known_parameters
-
-    @property
-    def has_width(self) -> bool:
-        """True if the kernel has a parameter `sigma`: a width, which is chosen in `fit` if it is None."""
-        return "sigma" in self._parameters()
-
-    @property
-    def is_precomputed(self) -> bool:
-        """True if the inputs are the kernel matrix itself."""
-        return False
-
-    @property
-    def is_choice(self) -> bool:
-        """True for several kernels of which one is chosen in `fit`."""
-        return False
-
-    @property
-    def is_stack(self) -> bool:
-        """True for several kernels with a model each, whose predictions are averaged."""
-        return False
-
-    @property
-    def is_bounded(self) -> bool:
-        """True if no value exceeds 1, whatever the inputs, so that overflow need not be checked."""
-        return False
-
-    @property
-    def has_finite_rank(self) -> bool:
-        """True if the rank of the kernel matrix is bounded, however many points there are."""
-        return False
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._parameters = tuple(cls._get_param_names())
+        cls.has_width = "sigma" in cls._parameters
 
     def spanning_points(self, n_features: int) -> np.ndarray | None:
         """Points (n, n_features) whose kernel functions span all functions of the kernel; None if none are known."""
@@ -185,12 +160,9 @@ class Kernel(BaseEstimator):
 
     def with_width(self, width: float, spread: Array) -> Kernel:
         """A copy in which every sigma left at None is `width` times its unit (one value per column)."""
-
-        def change(kernel: Kernel) -> Mapping[str, Any]:
-            free = kernel.has_width and kernel.sigma is None
-            return {"sigma": width * kernel.width_unit(spread)} if free else {}
-
-        return self.rebuilt(change)
+        return self.with_widths(
+            [width * leaf.width_unit(spread) if leaf.sigma is None else leaf.sigma for leaf in self.leaves]
+        )
 
     def with_widths(self, widths: Sequence[Any]) -> Kernel:
         """A copy in which the leaves have the given values of sigma, in the order of `leaves`."""
@@ -249,18 +221,25 @@ Part = Annotated[Kernel, Rule("a kernel", lambda value: isinstance(value, Kernel
 
 
 class _Pair(Kernel):
-    """A combination of two kernels."""
+    """A combination of two kernels, whose values `_join` combines in place."""
+
+    _join: Callable[[Any, Any], Any]
 
     def __init__(self, k1: Part, k2: Part) -> None:
         self.k1 = k1
         self.k2 = k2
+
+    def evaluate(self, X: Array, Z: Array) -> Array:
+        K, other = self.k1.evaluate(X, Z), self.k2.evaluate(X, Z)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._join(K, other)
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
         return (self.k1, self.k2)
 
     @property
-    def has_finite_rank(self) -> bool:
+    def has_finite_rank(self) -> bool:  # type: ignore[override]
         return self.k1.has_finite_rank and self.k2.has_finite_rank
 
 
@@ -277,11 +256,7 @@ class Sum(_Pair):
            [ 3.1353, 14.    ]])
     """
 
-    def evaluate(self, X: Array, Z: Array) -> Array:
-        K, other = self.k1.evaluate(X, Z), self.k2.evaluate(X, Z)
-        with np.errstate(over="ignore", invalid="ignore"):
-            K += other
-        return K
+    _join = staticmethod(operator.iadd)
 
     def diagonal(self, X: Array) -> Array:
         return self.k1.diagonal(X) + self.k2.diagonal(X)
@@ -306,11 +281,7 @@ class Product(_Pair):
            [ 0.406, 13.   ]])
     """
 
-    def evaluate(self, X: Array, Z: Array) -> Array:
-        K, other = self.k1.evaluate(X, Z), self.k2.evaluate(X, Z)
-        with np.errstate(over="ignore", invalid="ignore"):
-            K *= other
-        return K
+    _join = staticmethod(operator.imul)
 
     def diagonal(self, X: Array) -> Array:
         return self.k1.diagonal(X) * self.k2.diagonal(X)

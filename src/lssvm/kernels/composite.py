@@ -67,7 +67,7 @@ class Additive(Kernel):
         return (self.kernel,)
 
     @property
-    def has_finite_rank(self) -> bool:
+    def has_finite_rank(self) -> bool:  # type: ignore[override]
         return self.kernel.has_finite_rank
 
     def check(self, n_features: int) -> None:
@@ -119,17 +119,16 @@ class Additive(Kernel):
         return total
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        total = arrays.zeros((len(self.leaves), X.shape[1]), X)
-        for group, kernel in self.kept(X.shape[1]).values():
-            term = kernel.gradient(pick_columns(X, group), pick_columns(Z, group), G)
-            for place, c in enumerate(group):
-                total[:, c] += term[:, place]
-        return total
+        return self._in_columns("gradient", len(self.leaves), X, Z, G)
 
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        total = arrays.zeros((Z.shape[0], Z.shape[1]), X)
+        return self._in_columns("point_gradient", Z.shape[0], X, Z, G)
+
+    def _in_columns(self, method: str, n_rows: int, X: Array, Z: Array, G: Array) -> Array:
+        """The sum of the components' gradients, each in its own columns."""
+        total = arrays.zeros((n_rows, X.shape[1]), X)
         for group, kernel in self.kept(X.shape[1]).values():
-            term = kernel.point_gradient(pick_columns(X, group), pick_columns(Z, group), G)
+            term = getattr(kernel, method)(pick_columns(X, group), pick_columns(Z, group), G)
             for place, c in enumerate(group):
                 total[:, c] += term[:, place]
         return total
@@ -179,9 +178,7 @@ class Choice(_Several):
     'RBF'
     """
 
-    @property
-    def is_choice(self) -> bool:
-        return True
+    is_choice = True
 
     @property
     def is_free(self) -> bool:
@@ -210,6 +207,4 @@ class Stack(_Several):
     (2, 1.0)
     """
 
-    @property
-    def is_stack(self) -> bool:
-        return True
+    is_stack = True

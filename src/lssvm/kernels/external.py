@@ -29,9 +29,7 @@ class Precomputed(Kernel):
     True
     """
 
-    @property
-    def is_precomputed(self) -> bool:
-        return True
+    is_precomputed = True
 
     def evaluate(self, X: Array, Z: Array) -> Array:
         """The columns of the matrix X whose numbers are in Z, as returned by `basis_points`."""

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from .. import arrays
-from .._words import counted
 from ..arrays import Array, ArrayLike
+from ..progress import counted
 from ..rules import Flag, numbers, one_of
 from .base import Kernel, Term
 
@@ -29,21 +29,24 @@ class _Stationary(Kernel):
 
     sigma: Any
 
-    def _widths(self, n_features: int) -> np.ndarray:
-        self.check(n_features)
-        return np.broadcast_to(np.asarray(arrays.to_numpy(self.sigma), dtype=float), (n_features,)).copy()
+    is_bounded = True
 
     def check(self, n_features: int) -> None:
+        super().check(n_features)
+        self._widths(n_features)
+
+    def _widths(self, n_features: int) -> np.ndarray:
+        """One width per column."""
         name = type(self).__name__
         if self.sigma is None:
             raise ValueError(f"{name}(sigma=None) has no width yet: give sigma, or fit a model, which chooses it.")
-        super().check(n_features)
-        shape = np.shape(arrays.to_numpy(self.sigma))
-        if shape not in ((), (1,), (n_features,)):
+        widths = np.asarray(arrays.to_numpy(self.sigma), dtype=float)
+        if widths.shape not in ((), (1,), (n_features,)):
             raise ValueError(
-                f"{name}: sigma has shape {shape}, but X has {counted(n_features, 'column')}: give a "
+                f"{name}: sigma has shape {widths.shape}, but X has {counted(n_features, 'column')}: give a "
                 f"scalar or {counted(n_features, 'value')}."
             )
+        return np.broadcast_to(widths, (n_features,)).copy()
 
     def evaluate(self, X: Array, Z: Array) -> Array:
         return self._write(arrays.empty((X.shape[0], Z.shape[0]), X), X, Z)
@@ -58,10 +61,6 @@ class _Stationary(Kernel):
 
     def _write(self, out: Array, X: Array, Z: Array, *, symmetric: bool = False) -> Array:
         """Compute distances and kernel values tile by tile, while a tile is in the cache."""
-        used = self._few_used(X.shape[1])
-        if used is not None:
-            X, Z = (arrays.take(part.T, used).T for part in (X, Z))
-            return self.columns(used)._write(out, X, Z, symmetric=symmetric)
         distances = self._distances(X, Z)
 
         @np.errstate(under="ignore")
@@ -75,90 +74,59 @@ class _Stationary(Kernel):
         arrays.in_tiles(tile, out, distances.depth, symmetric=symmetric)
         return out
 
-    def _few_used(self, n_features: int) -> list[int] | None:
-        """The columns with a finite width, if they are a small part of very many columns."""
-        if n_features <= MANY_COLUMNS:
-            return None
-        used = np.flatnonzero(np.isfinite(self._widths(n_features))).tolist()
-        return used if 2 * len(used) < n_features else None
-
     def diagonal(self, X: Array) -> Array:
         return arrays.zeros((X.shape[0],), X) + 1.0
 
-    @property
-    def is_bounded(self) -> bool:
-        return True
-
     def _distances(self, X: Array, Z: Array) -> Distances:
-        return Distances(X, Z, arrays.like(self._widths(X.shape[1]), X), exact_small=self._needs_exact_small)
+        """Distances in all columns; of very many, only those of finite width count if these are few."""
+        widths, used = self._widths(X.shape[1]), None
+        if X.shape[1] > MANY_COLUMNS and 2 * np.count_nonzero(np.isfinite(widths)) < X.shape[1]:
+            used = np.flatnonzero(np.isfinite(widths))
+            X, Z, widths = arrays.take(X.T, used).T, arrays.take(Z.T, used).T, widths[used]
+        distances = Distances(X, Z, arrays.like(widths, X), exact_small=self._needs_exact_small)
+        distances.used = used
+        return distances
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        """2 sum_ij W_ij (x_ic - z_jc)^2, W = -G dk/d(r^2), tile by tile, while a tile is in the cache."""
-        xp = arrays.namespace(X)
-        used = self._few_used(X.shape[1])
-        if used is not None:
-            out = arrays.zeros((X.shape[1], 1), X)
-            X, Z = (arrays.take(part.T, used).T for part in (X, Z))
-            return arrays.put(out, used, self.columns(used).gradient(X, Z, G).T).T
-        distances = self._distances(X, Z)
+        return self._gradients(X, Z, G, points=False)[0]
+
+    def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
+        return self._gradients(X, Z, G)[1]
+
+    def both_gradients(self, X: Array, Z: Array, G: Array) -> tuple[Array, Array]:
+        return self._gradients(X, Z, G)
+
+    def _gradients(self, X: Array, Z: Array, G: Array, *, points: bool = True) -> tuple[Array, Array]:
+        """2 sum_ij W_ij (x_ic - z_jc)^2 and 2 sum_i W_ij (x_i - z_j)/sigma for scaled inputs, W = -G dk/d(r^2).
+
+        They are computed tile by tile, while a tile is in the cache. Without `points`, the second one is 0.
+        """
+        xp, distances = arrays.namespace(X), self._distances(X, Z)
         with_one = xp.concat([distances.Z, xp.ones_like(distances.z2)[:, None]], axis=1)
-        parts: dict[tuple[int, int], Array] = {}
+        parts: dict[tuple[int, int], tuple[Array, Array, slice]] = {}
 
         @np.errstate(under="ignore")
         def tile(rows: slice, columns: slice) -> None:
-            W, close = self._weighted_slope(distances, G, rows, columns)
-            in_widths = distances.without_close(W, close, rows, columns)
-            product = W @ with_one[columns, :]
-            parts[rows.start, columns.start] = in_widths + self._width_gradient(
-                distances.X[rows, :], distances.Z[columns, :], product[:, :-1], product[:, -1], xp.sum(W, axis=0)
-            )
+            W = arrays.empty((rows.stop - rows.start, columns.stop - columns.start), G)
+            close = distances.write(W, rows, columns, find=True)
+            W = self._slope(W)
+            W *= G[rows, columns]
+            X, Z = distances.X[rows, :], distances.Z[columns, :]
+            in_widths, in_points = distances.without_close(W, close, rows, columns)
+            product, in_columns = W @ with_one[columns, :], xp.sum(W, axis=0)
+            total = product[:, -1] @ (X * X) + in_columns @ (Z * Z) - 2.0 * xp.sum(X * product[:, :-1], axis=0)
+            if points:
+                in_points += W.T @ X - in_columns[:, None] * Z
+            parts[rows.start, columns.start] = in_widths + total[None, :], in_points, columns
 
         arrays.in_tiles(tile, G, distances.depth)
-        return 2.0 * sum((parts[place] for place in sorted(parts)), start=xp.zeros_like(distances.X[:1, :]))
-
-    def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        return self._gradients(X, Z, G, widths=False)[1]
-
-    def both_gradients(self, X: Array, Z: Array, G: Array) -> tuple[Array, Array]:
-        return self._gradients(X, Z, G, widths=True)
-
-    def _gradients(self, X: Array, Z: Array, G: Array, *, widths: bool) -> tuple[Array, Array]:
-        """`gradient`, if `widths`, and 2 sum_i W_ij (x_i - z_j)/sigma for scaled inputs."""
-        xp, distances = arrays.namespace(X), self._distances(X, Z)
-        W, found = arrays.empty(G.shape, G), {}
-
-        def tile(rows: slice, columns: slice) -> None:
-            W[rows, columns], found[rows.start, columns.start, rows.stop, columns.stop] = self._weighted_slope(
-                distances, G, rows, columns
-            )
-
-        arrays.in_tiles(tile, W, distances.depth)
-        X, Z, change = distances.X, distances.Z, arrays.zeros(Z.shape, Z)
-        in_widths = xp.zeros_like(X[:1, :])
-        for (i, j, i_stop, j_stop), close in sorted(found.items()):
-            rows, columns = slice(i, i_stop), slice(j, j_stop)
-            in_widths += distances.without_close(W[rows, columns], close, rows, columns, change[columns, :])
-        in_rows, in_columns = xp.sum(W, axis=1), xp.sum(W, axis=0)
-        if widths:
-            in_widths += self._width_gradient(X, Z, arrays.matmul(W, Z), in_rows, in_columns)
-        change += arrays.matmul(W.T, X) - in_columns[:, None] * Z
-        return 2.0 * in_widths, 2.0 * change / distances.sigma
-
-    @staticmethod
-    def _width_gradient(X: Array, Z: Array, product: Array, in_rows: Array, in_columns: Array) -> Array:
-        """sum_ij W_ij (x_ic - z_jc)^2 for every column c, from the product W Z and the row and column sums of W."""
-        total = in_rows @ (X * X) + in_columns @ (Z * Z)
-        return (total - 2.0 * arrays.namespace(X).sum(X * product, axis=0))[None, :]
-
-    def _weighted_slope(
-        self, distances: Distances, G: Array, rows: slice, columns: slice
-    ) -> tuple[Array, Array | None]:
-        """G times -dk/d(r^2) of a tile, and the places of its close pairs."""
-        W = arrays.empty((rows.stop - rows.start, columns.stop - columns.start), G)
-        close = distances.write(W, rows, columns, find=True)
-        W = self._slope(W)
-        W *= G[rows, columns]
-        return W, close
+        in_widths, change = xp.zeros_like(distances.X[:1, :]), xp.zeros_like(distances.Z)
+        for place in sorted(parts):
+            of_tile, of_points, columns = parts[place]
+            in_widths += of_tile
+            if points:
+                change[columns, :] += of_points
+        return distances.in_all_columns(2.0 * in_widths, X), distances.in_all_columns(2.0 * change / distances.sigma, X)
 
     def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
         return super().terms(self._used(inputs))
@@ -207,10 +175,8 @@ class RBF(_Stationary):
         return [{number: (group, self.columns(group)) for number, group in self._used(inputs).items()}]
 
     def _from_negative_distance(self, D: Array) -> None:
-        if arrays.is_numpy(D):
-            np.exp(D, out=D)
-        elif arrays.is_torch(D):
-            D.exp_()
+        if arrays.is_numpy(D) or arrays.is_torch(D):
+            arrays.namespace(D).exp(D, out=D)
         else:
             D[...] = arrays.namespace(D).exp(D)
 
@@ -290,6 +256,8 @@ class Distances:
     of all others. Storing the negative distance saves the exponential a pass over the memory.
     """
 
+    used: np.ndarray | None = None  # the columns of the inputs that X and Z are, if not all
+
     def __init__(self, X: Array, Z: Array, sigma: Array, *, exact_small: bool) -> None:
         xp = arrays.namespace(X, Z)
         self.sigma, self.depth = sigma, X.shape[1] + 2
@@ -343,22 +311,25 @@ class Distances:
             out[out > -8.0 * arrays.EPS * self.largest] = 0.0  # below the rounding error: identical rows
         return None
 
-    def without_close(
-        self, W: Array, close: Array | None, rows: slice, columns: slice, in_points: Array | None = None
-    ) -> Array:
-        """sum_ij W_ij (x_ic - z_jc)^2 over the close pairs of a tile, from the differences; their weights become 0.
+    def without_close(self, W: Array, close: Array | None, rows: slice, columns: slice) -> tuple[Array, Array]:
+        """Sums over the close pairs of a tile, from the differences; the weights of these pairs become 0.
 
-        sum_i W_ij (x_i - z_j) is added to `in_points`.
+        These are sum_ij W_ij (x_ic - z_jc)^2 and sum_i W_ij (x_i - z_j).
         """
         xp = arrays.namespace(W)
-        total = xp.zeros_like(self.X[:1, :])
+        in_widths, in_points = xp.zeros_like(self.X[:1, :]), xp.zeros_like(self.Z[columns, :])
         for pairs, difference in self._differences(close, rows, columns):
             weighted = W[pairs][:, None] * difference
             arrays.put(W, pairs, 0.0)
-            total += xp.sum(weighted * difference, axis=0)[None, :]
-            if in_points is not None:
-                arrays.add_at(in_points, pairs[1:], weighted)
-        return total
+            in_widths += xp.sum(weighted * difference, axis=0)[None, :]
+            in_points = arrays.add_at(in_points, pairs[1:], weighted)
+        return in_widths, in_points
+
+    def in_all_columns(self, values: Array, X: Array) -> Array:
+        """The values by column of the inputs X: 0 for those that are not used."""
+        if self.used is None:
+            return values
+        return arrays.put(arrays.zeros((X.shape[1], values.shape[0]), X), self.used, values.T).T
 
     def _close(self, out: Array, rows: slice) -> Array:
         xp = arrays.namespace(out)

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import __version__, arrays, files
+from .. import __version__, files
 from ..estimators import LSSVC, LSSVR
 from ..kernels import MOST_KERNELS
+from .attributes import adopt, attributes_of
 from .schema import check_model
 from .values import CODES, DTYPES, Reader, Writer
 
@@ -130,7 +131,7 @@ def _pack(model: Any) -> list[Any]:
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # arrays start at a multiple of 8
     try:
-        check_model(_read(tree, Reader(writer.arrays, _allowance(text, 8 + len(text) + offset))))
+        adopt(check_model(_read(tree, Reader(writer.arrays, _allowance(text, 8 + len(text) + offset)))))
     except ERRORS as error:
         raise ValueError(f"The model cannot be saved, because it could not be loaded again: {error}") from None
     parts = [struct.pack("<Q", len(text)), text, *(array.data for array in writer.arrays.values() if array.size)]
@@ -150,10 +151,10 @@ def _tree(model: Any, writer: Writer, prefix: str) -> dict[str, Any]:
     """The JSON of a model; that of a stack contains those of its members. Names of arrays start with `prefix`."""
     parameters = {name: writer.value(value, prefix + name) for name, value in model.get_params(deep=False).items()}
     fitted = {}
-    for name, value in model.__getstate__().items():  # without what is computed again
+    for name, value in attributes_of(model).items():
         if name == MEMBERS:
             fitted[name] = [_tree(member, writer, f"{prefix}{name}[{k}].") for k, member in enumerate(value)]
-        elif FITTED.fullmatch(name) and not arrays.is_dask(value):
+        elif FITTED.fullmatch(name):
             fitted[name] = writer.value(value, prefix + name)
     return {"class": type(model).__name__, "parameters": parameters, "fitted": fitted}
 
@@ -174,7 +175,7 @@ def _unpack(content: bytes, length: int, path: str) -> Any:
         written = int(metadata["lssvm_format"])
         if written == FORMAT:
             arrays = _arrays(header, memoryview(content)[8 + length :])
-            return check_model(_read(json.loads(metadata["model"]), Reader(arrays, allowance)))
+            return adopt(check_model(_read(json.loads(metadata["model"]), Reader(arrays, allowance))))
     except ERRORS as error:
         raise ValueError(f"{path!r} contains no valid model: {error}") from None
     raise ValueError(
@@ -216,7 +217,7 @@ def _read(tree: Any, reader: Reader) -> Any:
     cls: Any = MODELS[tree["class"]]
     model = cls(**{name: reader.value(item) for name, item in tree["parameters"].items()})
     for name, item in tree["fitted"].items():
-        if not FITTED.fullmatch(name) or hasattr(cls, name):
+        if not FITTED.fullmatch(name) or hasattr(cls, name) or name == "fitted_":
             raise ValueError(f"{name!r} is not a name of a fitted attribute.")
         if name == MEMBERS:  # one more than allowed is enough to refuse the model
             vars(model)[name] = [_read(member, reader) for member in item[: MOST_KERNELS + 1]]

@@ -142,7 +142,7 @@ def check(value: Any, hint: Any, name: str, sizes: Sizes) -> None:
         _check_array(value, hint, name, sizes)
     elif isinstance(hint, dict):
         demand(isinstance(value, dict) and all(isinstance(key, str) for key in value), name)
-        for key in hint.keys() & value.keys():
+        for key in [key for key in hint if key in value]:
             check(value[key], hint[key], f"{name}[{key!r}]", sizes)
     elif isinstance(hint, types.FunctionType):
         hint(value, name, sizes)
@@ -309,7 +309,10 @@ def _fit_basis(problem: Problem) -> bool:
 HINTS: dict[Any, Any] = {int: rules.integer("a count", 0), Kernel: fitted_kernel, WeightFunction: weight_function}
 SPECIAL: dict[type, dict[str, Any]] = {  # fields that are more special than their types
     Problem: {"fitted": type(None), "asked": optional((requested_kernel, Penalty | None)), "paths": paths},
-    Column: {"values": Rule("distinct values", lambda value: isinstance(value, tuple) and _are_values(value))},
+    Column: {
+        "name": Rule("text or any integer", lambda value: type(value) in (str, int)),
+        "values": Rule("distinct values", lambda value: isinstance(value, tuple) and _are_values(value)),
+    },
     Sample: {
         "arrays": (values("sampled", "features"), values("sampled", "outputs"), row_weights("sampled", rules.TINY))
     },
@@ -348,9 +351,9 @@ RELATIONS: dict[type, dict[str, Callable[[Any, Sizes], Any]]] = {  # between the
 LABELS = values("rows", kinds="biufMmSOUT", finite=False)
 CODING, LOSS = one_of(*CODINGS), one_of(*LOSSES)
 RATE = Rule("a number or NaN", lambda value: type(value) in (int, float) and not value < 0)
-PLACES = Rule(  # on a path: sizes or penalties
-    "sizes or penalties",
-    lambda value: all(type(v) in (int, float) and v >= 0 for v in (value if isinstance(value, list) else [value])),
+PLACE = rules.integer("a size", 0) | Rule("a penalty", lambda value: type(value) is float and value >= 0)
+PLACES = Rule(  # on a path
+    "sizes or penalties", lambda value: all(map(PLACE.holds, value if isinstance(value, list) else [value]))
 )
 SECONDS = Rule("seconds", lambda v: isinstance(v, dict) and all(type(s) in (int, float) and s >= 0 for s in v.values()))
 VECTOR, INTEGERS = numeric(1), numeric(1, kinds="iu")

@@ -2,14 +2,8 @@
 
 from .calibration import PitDisplay, RegionCoverageDisplay, ReliabilityDisplay
 from .explain import ComponentsDisplay, EffectsDisplay, ImportanceDisplay, WidthsDisplay
-from .fit import FitDisplay, LeaveOneOutDisplay, ResidualsDisplay
-from .paths import (
-    CPathDisplay,
-    MaximalVariationDisplay,
-    SparsityPathDisplay,
-    SupportSpectrumDisplay,
-    WidthSurfaceDisplay,
-)
+from .fit import FitDisplay, LeaveOneOutDisplay, ResidualsDisplay, SupportSpectrumDisplay
+from .paths import CPathDisplay, MaximalVariationDisplay, SparsityPathDisplay, WidthSurfaceDisplay
 
 __all__ = [
     "CPathDisplay",

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self, dataclass_transform
 import numpy as np
 
 from .. import arrays, diagnose
-from .._words import counted
 from ..estimators import LSSVC, LSSVR
+from ..progress import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -41,12 +41,13 @@ class Drawing:
             raise ImportError(f'{type(self).__name__} requires matplotlib: pip install "lssvm[plot]"') from error
         return pyplot.subplots(*shape, layout="constrained", **options)
 
-    def _line(self, ax: Axes, x: Any, y: Any, style: dict[str, Any], kwargs: dict[str, Any]) -> Any:
+    def _line(self, ax: Axes, x: Any, y: Any, colour: str, label: str, kwargs: dict[str, Any], **style: Any) -> Any:
         """A line in this style, overridden by the user's options, which may be abbreviated (`lw`)."""
         from matplotlib.cbook import normalize_kwargs
         from matplotlib.lines import Line2D
 
-        return ax.plot(x, y, **{**style, **normalize_kwargs(kwargs, Line2D)})[0]
+        style = {"color": colour, "linewidth": 1.8, "label": label, **style, **normalize_kwargs(kwargs, Line2D)}
+        return ax.plot(x, y, **style)[0]
 
     def _rug(self, ax: Axes, x: Any, height: float = 0.0, **style: Any) -> Any:
         """Mark values of x along the horizontal axis."""
@@ -89,9 +90,8 @@ class Display(Drawing, ABC):
 
     def _curve(self, x: Any, y: Any, label: str, kwargs: dict[str, Any], **style: Any) -> Any:
         """One curve in the next colour; it is dashed once the colours repeat."""
-        style = {"color": self._next_colour(), "linewidth": 1.8, "label": label, **style}
-        style["linestyle"] = LINES[self._drawn() // len(COLOURS) % len(LINES)]
-        return self._line(self.ax_, x, y, style, kwargs)
+        dashes = LINES[self._drawn() // len(COLOURS) % len(LINES)]
+        return self._line(self.ax_, x, y, self._next_colour(), label, kwargs, linestyle=dashes, **style)
 
     def _points(self, x: Any, y: Any, style: dict[str, Any], kwargs: dict[str, Any]) -> Any:
         """Points in this style, overridden by the user's options; a colour that is given replaces all default ones."""
@@ -103,19 +103,9 @@ class Display(Drawing, ABC):
             style = {name: value for name, value in style.items() if name not in ("c", "color", "cmap", "vmin", "vmax")}
         return self.ax_.scatter(x, y, **{**style, **given})
 
-    def _bars(self, values: Any, names: Sequence[str], most: int, kwargs: dict[str, Any]) -> tuple[np.ndarray, str]:
-        """Horizontal bars, longest first: draw them as `bars_`, return their order and how many of them there are."""
-        ax, order = self.ax_, np.argsort(-np.asarray(values), kind="stable")[:most]
-        style = {"color": COLOURS[0], "height": 0.7, **kwargs}
-        self.bars_ = ax.barh(np.arange(len(order)), np.asarray(values)[order], **style)
-        ax.set_yticks(np.arange(len(order)), [plain_text(names[c]) for c in order])
-        ax.invert_yaxis()
-        return order, "" if len(order) == len(values) else f" ({len(order)} of {len(values)} columns)"
-
     def _ring(self, x: float, y: float, colour: str) -> Any:
         """Mark the chosen point."""
-        (ring,) = self.ax_.plot([x], [y], "o", ms=9, mfc="white", mec=colour, mew=2.2, zorder=4)
-        return ring
+        return self.ax_.plot([x], [y], "o", ms=9, mfc="white", mec=colour, mew=2.2, zorder=4)[0]
 
     def _finish(self, xlabel: str, ylabel: str, title: str) -> None:
         """Labels, grid and legend; an existing title is kept."""
@@ -209,6 +199,6 @@ def one_output(values: np.ndarray, output: int) -> np.ndarray:
 def component_names(model: Any) -> list[str]:
     """The names of the columns, joined within a group; x1, x2, ... for columns without names."""
     columns = getattr(model, "feature_names_in_", [f"x{column + 1}" for column in range(model.n_features_in_)])
-    sources = diagnose.column_sources(model)
+    sources = model.fitted_.layout.sources
     groups = diagnose.members(model)[0][0].kernel_.components(len(sources))
     return [", ".join(str(columns[c]) for c in np.unique(sources[group])) for group in groups]

@@ -92,7 +92,7 @@ class ReliabilityDisplay(Display):
             given = diagnose.loo_values(estimator).given
             probability, codes = (array[given > 0] for array in diagnose.loo_probabilities(estimator))
             weights = given[given > 0]
-        else:
+        else:  # of any classifier, such as a pipeline
             check_is_fitted(estimator)
             probability, codes = arrays.to_numpy(estimator.predict_proba(X)), diagnose.class_codes(estimator, y)
             weights = np.ones(len(codes))

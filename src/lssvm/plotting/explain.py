@@ -18,7 +18,26 @@ from ._display import COLOURS, REFERENCE, Axes, Display, Model, Panels, at_point
 MOST_VALUES = 12  # A category with more values is drawn with its most frequent ones.
 
 
-class WidthsDisplay(Display):
+class BarsDisplay(Display):
+    """A bar for each column."""
+
+    names: Sequence[str]
+    max_columns: int = 30
+
+    def _bars(self, values: Any, xlabel: str, title: str, kwargs: dict[str, Any]) -> np.ndarray:
+        """Draw `bars_`, longest first, and return the order of the columns."""
+        ax, order = self.ax_, np.argsort(-np.asarray(values), kind="stable")[: self.max_columns]
+        style = {"color": COLOURS[0], "height": 0.7, **kwargs}
+        self.bars_ = ax.barh(np.arange(len(order)), np.asarray(values)[order], **style)
+        ax.set_yticks(np.arange(len(order)), [plain_text(self.names[c]) for c in order])
+        ax.invert_yaxis()
+        shown = "" if len(order) == len(values) else f" ({len(order)} of {len(values)} columns)"
+        self._finish(xlabel, "", f"{title}{shown}")
+        ax.grid(visible=False, axis="y")
+        return order
+
+
+class WidthsDisplay(BarsDisplay):
     """Spread / width of each column: the larger, the faster f can vary along it; 0 means that it is dropped.
 
     Parameters
@@ -44,8 +63,6 @@ class WidthsDisplay(Display):
     """
 
     inverse_widths: np.ndarray
-    names: Sequence[str]
-    max_columns: int = 30
 
     @classmethod
     def from_estimator(cls, estimator: Model, *, max_columns: int = 30, ax: Axes | None = None, **kwargs: Any) -> Self:
@@ -73,15 +90,13 @@ class WidthsDisplay(Display):
         )
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
-        order, shown = self._bars(self.inverse_widths, self.names, self.max_columns, kwargs)
+        order = self._bars(self.inverse_widths, "spread / width", "Widths of the columns", kwargs)
         note: dict[str, Any] = {"textcoords": "offset points", "va": "center", "size": 8, "alpha": 0.7}
         for place in np.flatnonzero(np.asarray(self.inverse_widths)[order] == 0):
             self.ax_.annotate("dropped", (0, place), (4, 0), **note)
-        self._finish("spread / width", "", f"Widths of the columns{shown}")
-        self.ax_.grid(visible=False, axis="y")
 
 
-class ImportanceDisplay(Display):
+class ImportanceDisplay(BarsDisplay):
     """The importance of the columns: the increase of the leave-one-out error without each of them.
 
     Parameters
@@ -118,7 +133,6 @@ class ImportanceDisplay(Display):
     increase: np.ndarray
     full: float
     measure: str
-    names: Sequence[str]
     max_columns: int = 20
 
     @classmethod
@@ -146,11 +160,9 @@ class ImportanceDisplay(Display):
         return cls(**parts, max_columns=max_columns).plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
-        _, shown = self._bars(self.increase, self.names, self.max_columns, kwargs)
-        self.ax_.axvline(0.0, **REFERENCE)
         label = f"increase of the leave-one-out {self.measure} without the column\n({self.full:.3g} with all columns)"
-        self._finish(label, "", f"Importance of the columns{shown}")
-        self.ax_.grid(visible=False, axis="y")
+        self._bars(self.increase, label, "Importance of the columns", kwargs)
+        self.ax_.axvline(0.0, **REFERENCE)
 
 
 class EffectsDisplay(Panels):
@@ -243,11 +255,10 @@ class EffectsDisplay(Panels):
         named = is_category or np.asarray(grid).dtype == object
         places = np.arange(len(drawn)) if named else grid
         values = part.effect.reshape(len(grid), -1)[drawn]
+        style: dict[str, Any] = {"marker": "o", "markersize": 4.5} if named else {}
+        style |= {"linestyle": "none"} if is_category else {}
         for colour, output in zip(COLOURS, self._outputs_drawn(), strict=False):
-            style: dict[str, Any] = {"color": colour, "linewidth": 1.8, "label": self.outputs[output]}
-            style |= {"marker": "o", "markersize": 4.5} if named else {}
-            style |= {"linestyle": "none"} if is_category else {}
-            self._line(ax, places, values[:, output], style, kwargs)
+            self._line(ax, places, values[:, output], colour, self.outputs[output], kwargs, **style)
         if named:
             words: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor", "fontsize": "small"}
             ax.set_xticks(places, [plain_text(grid[place]) for place in drawn], **words)
@@ -335,7 +346,7 @@ class ComponentsDisplay(Panels):
         diagnose.check_fitted(estimator, "estimator")
         if not hasattr(estimator, "components"):
             raise ValueError(f"{type(estimator).__name__} is not additive: use kernels.Additive.")
-        if diagnose.encoder(estimator) is not None:
+        if estimator.fitted_.layout.encoder is not None:
             raise ValueError(
                 "ComponentsDisplay draws columns of numbers without missing cells: draw the columns of "
                 "estimator.components(X), one per column of X, instead."
@@ -345,9 +356,8 @@ class ComponentsDisplay(Panels):
         if getattr(estimator, "coding_", "") == "one-vs-one" and len(outputs) > 1:
             outputs = [f"{outputs[b]}, not {outputs[a]}" for a, b in pairs_of(len(outputs))]
         parts: dict[str, list[Any]] = {"inputs": [], "values": [], "deviations": [], "names": [], "rows": []}
-        for number, (column, *others) in diagnose.kept_components(estimator).items():
-            if others:
-                continue
+        singles = {number: group[0] for number, group in diagnose.kept_components(estimator).items() if len(group) == 1}
+        for number, column in singles.items():
             distinct = np.unique(table[:, column])
             is_category = len(distinct) <= 10  # values between them have no meaning
             grid = distinct if is_category else np.linspace(distinct[0], distinct[-1], 200)
@@ -366,10 +376,8 @@ class ComponentsDisplay(Panels):
     def _draw(self, number: int, ax: Axes, kwargs: dict[str, Any]) -> None:
         x, values, deviations = self.inputs[number], self.values[number], self.deviations[number]
         for output, (label, own) in enumerate(zip(self.outputs, values.reshape(len(x), -1).T, strict=True)):
-            colour = COLOURS[output % len(COLOURS)]
-            marker = "o" if len(x) <= 10 else None
-            style = {"color": colour, "linewidth": 1.8, "marker": marker, "markersize": 4, "label": label}
-            self._line(ax, x, own, style, kwargs)
+            colour, marker = COLOURS[output % len(COLOURS)], "o" if len(x) <= 10 else None
+            self._line(ax, x, own, colour, label, kwargs, marker=marker, markersize=4)
             if deviations is not None:
                 reach = 2.0 * deviations.reshape(len(x), -1)[:, output]
                 ax.fill_between(x, own - reach, own + reach, color=colour, alpha=0.18, lw=0)

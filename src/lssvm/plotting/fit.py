@@ -1,4 +1,4 @@
-"""Displays of a fit: the function of one or two inputs, leave-one-out predictions and residuals."""
+"""Displays of a fit: the function of one or two inputs, leave-one-out predictions and residuals, support values."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 
 from .. import arrays, diagnose
-from .._words import counted
 from ..estimators import LSSVC
-from ._display import COLOURS, REFERENCE, Axes, Display, Model, at_points, one_output
+from ..progress import counted
+from ._display import COLOURS, MARKERS, REFERENCE, Axes, Display, Model, at_points, one_output
 
 
 class FitDisplay(Display):
@@ -99,12 +99,13 @@ class FitDisplay(Display):
         display : FitDisplay
         """
         diagnose.check_fitted(estimator, "estimator")
-        if len(diagnose.column_sources(estimator)) > 2 or estimator.kernel_.is_precomputed:
+        if len(estimator.fitted_.layout.sources) > 2 or estimator.kernel_.is_precomputed:
             raise ValueError(
                 f"FitDisplay draws models of 1 or 2 inputs, this one has {estimator.n_features_in_}: use "
                 "LeaveOneOutDisplay, or use sklearn.inspection.PartialDependenceDisplay."
             )
         X, y = _rows(estimator)
+        support_vectors, names = diagnose.basis_points(estimator), diagnose.feature_names(estimator)
         size = grid_resolution or (300 if X.shape[1] == 1 else 60)
         low, high = X.min(axis=0), X.max(axis=0)
         margin = np.where(high > low, 0.03 * (high - low), 1.0)
@@ -118,24 +119,15 @@ class FitDisplay(Display):
         else:
             y, response = one_output(y, output), one_output(at_points(estimator.predict, inputs), output)
             interval = at_points(estimator.predict_interval, inputs, coverage).reshape(*shape, 2, -1)[..., output]
-        display = cls(
-            grid=grid,
-            response=response.reshape(*shape, *response.shape[1:]),
-            interval=interval,
-            X=X,
-            y=y,
-            support_vectors=diagnose.basis_points(estimator),
-            classes=classes,
-            coverage=coverage,
-            names=diagnose.feature_names(estimator),
-        )
-        return display.plot(ax, **kwargs)
+        response = response.reshape(*shape, *response.shape[1:])
+        drawn: dict[str, Any] = {"X": X, "y": y, "support_vectors": support_vectors, "names": names}
+        drawn |= {"response": response, "interval": interval, "coverage": coverage, "classes": classes}
+        return cls(grid=grid, **drawn).plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
         if len(self.grid) == 1:
             return self._draw_curves(kwargs)
-        draw = self._draw_contours if self.classes is None else self._draw_regions
-        title = draw(kwargs)
+        title = self._draw_contours(kwargs) if self.classes is None else self._draw_regions(kwargs)
         if len(self.support_vectors) < len(self.X):
             style: dict[str, Any] = {"ms": 8, "mfc": "none", "mec": COLOURS[1], "mew": 1.1}
             label = counted(len(self.support_vectors), "support vector")
@@ -365,12 +357,86 @@ class ResidualsDisplay(Display):
         self._finish("leave-one-out prediction", "leave-one-out residual", "Leave-one-out residuals")
 
 
+class SupportSpectrumDisplay(Display):
+    """The support values ``|alpha|``, sorted from the largest down (Suykens et al. 2002, fig. 11).
+
+    Parameters
+    ----------
+    support_values : array (n,)
+        Magnitudes of the coefficients, largest first.
+    order : array (n,) or None
+        Their indices in ``dual_coef_``.
+    name : str
+        Label of the curve.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Axes and figure of the last call of `plot`.
+    line_
+        The curve.
+
+    See Also
+    --------
+    SparsityPathDisplay : The error after dropping the smallest ones.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels
+    >>> from lssvm.plotting import SupportSpectrumDisplay
+    >>> X, y = datasets.make_sinc(300, outliers=3, random_state=0)
+    >>> display = SupportSpectrumDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y))  # doctest: +SKIP
+    """
+
+    support_values: np.ndarray
+    order: np.ndarray | None = None
+    name: str = ""
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Model, *, ax: Axes | None = None, name: str | None = None, **kwargs: Any
+    ) -> Self:
+        """Draw the sorted magnitudes of ``dual_coef_``; with several outputs, the norms of its rows.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted.
+        ax : matplotlib axes or None
+            If None, a new figure is created.
+        name : str or None
+            Label of the curve; None means the number of support vectors.
+        **kwargs
+            Passed to `matplotlib.axes.Axes.plot`.
+
+        Returns
+        -------
+        display : SupportSpectrumDisplay
+        """
+        diagnose.check_fitted(estimator, "estimator")
+        diagnose.check_single(estimator, "The spectrum of support values")
+        coef = arrays.to_numpy(estimator.dual_coef_)
+        size = np.abs(coef) if coef.ndim == 1 else np.linalg.norm(coef, axis=1)
+        order = np.argsort(-size, kind="stable")
+        label = counted(len(size), "support vector") if name is None else name
+        return cls(support_values=size[order], order=order, name=label).plot(ax, **kwargs)
+
+    def _draw(self, kwargs: dict[str, Any]) -> None:
+        values = np.asarray(self.support_values)
+        ranks = np.arange(1, len(values) + 1)
+        self.line_ = self._curve(ranks, values, self.name, kwargs, **(MARKERS if len(values) <= 30 else {}))
+        self.line_.sticky_edges.y.append(0.0)
+        self.ax_.update_datalim([(0.0, 0.0)])  # the axes start at 0
+        self.ax_.autoscale_view()
+        self._finish("rank", r"support value $|\alpha|$", "Sorted support values")
+
+
 def _rows(estimator: Model) -> tuple[np.ndarray, np.ndarray]:
     """The rows that a model keeps, and their targets or class numbers.
 
     The rows of a stack are those of a member that keeps all training rows, if there is one.
     """
     parts = [member for member, _ in diagnose.members(estimator)]
-    problem = next((diagnose.fitted_problem(part) for part in parts if diagnose.fitted_problem(part) is not None), None)
+    problem = next((part.fitted_.problem for part in parts if part.fitted_.problem is not None), None)
     problem = problem or diagnose.kept_rows(parts[0], "FitDisplay").problem
     return arrays.to_numpy(problem.X), problem.labels if isinstance(estimator, LSSVC) else arrays.to_numpy(problem.y)

@@ -1,4 +1,4 @@
-"""Displays along a path (of C, of widths, of the size of the basis, of rho), and of the coefficients."""
+"""Displays along a path: of C, of widths, of the size of the basis, of rho."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from .. import arrays, diagnose
-from .._words import counted
+from ..progress import counted
 from ._display import COLOURS, MARKERS, Axes, Display, Model, component_names
 
 # How the sizes of a path were scored, for axis labels, by the `score` of the step
@@ -254,80 +254,6 @@ class SparsityPathDisplay(PathDisplay):
         self._finish("basis vectors", self.error_name, "Error against basis size")
 
 
-class SupportSpectrumDisplay(Display):
-    """The support values ``|alpha|``, sorted from the largest down (Suykens et al. 2002, fig. 11).
-
-    Parameters
-    ----------
-    support_values : array (n,)
-        Magnitudes of the coefficients, largest first.
-    order : array (n,) or None
-        Their indices in ``dual_coef_``.
-    name : str
-        Label of the curve.
-
-    Attributes
-    ----------
-    ax_, figure_
-        Axes and figure of the last call of `plot`.
-    line_
-        The curve.
-
-    See Also
-    --------
-    SparsityPathDisplay : The error after dropping the smallest ones.
-
-    Examples
-    --------
-    >>> from lssvm import LSSVR, datasets, kernels
-    >>> from lssvm.plotting import SupportSpectrumDisplay
-    >>> X, y = datasets.make_sinc(300, outliers=3, random_state=0)
-    >>> display = SupportSpectrumDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y))  # doctest: +SKIP
-    """
-
-    support_values: np.ndarray
-    order: np.ndarray | None = None
-    name: str = ""
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: Model, *, ax: Axes | None = None, name: str | None = None, **kwargs: Any
-    ) -> Self:
-        """Draw the sorted magnitudes of ``dual_coef_``; with several outputs, the norms of its rows.
-
-        Parameters
-        ----------
-        estimator : LSSVR or LSSVC
-            Fitted.
-        ax : matplotlib axes or None
-            If None, a new figure is created.
-        name : str or None
-            Label of the curve; None means the number of support vectors.
-        **kwargs
-            Passed to `matplotlib.axes.Axes.plot`.
-
-        Returns
-        -------
-        display : SupportSpectrumDisplay
-        """
-        diagnose.check_fitted(estimator, "estimator")
-        diagnose.check_single(estimator, "The spectrum of support values")
-        coef = arrays.to_numpy(estimator.dual_coef_)
-        size = np.abs(coef) if coef.ndim == 1 else np.linalg.norm(coef, axis=1)
-        order = np.argsort(-size, kind="stable")
-        label = counted(len(size), "support vector") if name is None else name
-        return cls(support_values=size[order], order=order, name=label).plot(ax, **kwargs)
-
-    def _draw(self, kwargs: dict[str, Any]) -> None:
-        values = np.asarray(self.support_values)
-        ranks = np.arange(1, len(values) + 1)
-        self.line_ = self._curve(ranks, values, self.name, kwargs, **(MARKERS if len(values) <= 30 else {}))
-        self.line_.sticky_edges.y.append(0.0)
-        self.ax_.update_datalim([(0.0, 0.0)])  # the axes start at 0
-        self.ax_.autoscale_view()
-        self._finish("rank", r"support value $|\alpha|$", "Sorted support values")
-
-
 class MaximalVariationDisplay(Display):
     """The maximal variation of every component against rho (Pelckmans et al. 2005, figs 4 and 6).
 
@@ -396,16 +322,15 @@ class MaximalVariationDisplay(Display):
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
         ax, kept = self.ax_, [int(number) for number in self.kept]
-        dropped = {"color": "#b9bfc6", "linewidth": 0.9, "zorder": 1}
-        self.lines_ = [
-            self._curve(self.rho, values, name, kwargs)
-            if number in kept
-            else self._line(ax, self.rho, values, dropped, kwargs)
-            for number, (name, values) in enumerate(zip(self.names, self.max_variation.T, strict=True))
-        ]
+        self.lines_ = []
+        for number, (name, values) in enumerate(zip(self.names, self.max_variation.T, strict=True)):
+            if number in kept:
+                line = self._curve(self.rho, values, name, kwargs)
+            else:
+                line = self._line(ax, self.rho, values, "#b9bfc6", "_dropped", kwargs, linewidth=0.9, zorder=1)
+            self.lines_.append(line)
         self.chosen_ = ax.axvline(self.chosen, color="#222222", lw=1, ls=":")
-        ax.set_xscale("log")
-        ax.set_ylim(bottom=0.0)
+        ax.set(xscale="log", ylim=(0.0, None))
         title = f"Maximal variations: {len(kept)} of {len(self.names)} inputs kept"
         self._finish(r"weight $\rho$ of the maximal variations", "maximal variation (units of y)", title)
 
@@ -422,13 +347,13 @@ def _recorded_path(estimator: Model, what: str, entry: str, remedy: str, least: 
 
 def _recorded_errors(estimator: Model, path: Any) -> tuple[np.ndarray, str, str]:
     """The errors of a path in the units of the targets, the label of their axis and the step that recorded them."""
-    problem = diagnose.fitted_problem(estimator)
+    problem = estimator.fitted_.problem
     recorded = {} if problem is None else problem.paths
     name = next((key for key, value in recorded.items() if value is path), "")
     if "errors" in path:
         return np.array(path.errors), "mean reconstruction error (fraction of 1)", name
-    steps = [step for step in estimator.steps or () if type(step).__name__ == name]
-    kind = SCORED_BY.get(getattr(steps[-1], "score", "loo"), "leave-one-out") if steps else "leave-one-out"
+    scored_by = {type(step).__name__: getattr(step, "score", "loo") for step in estimator.steps or ()}
+    kind = SCORED_BY.get(scored_by.get(name, "loo"), "leave-one-out")
     unit = "targets -1, +1" if is_classifier(estimator) else "units of y"
     if estimator.robust is not None and name != "Forward":  # Forward always squares
         return np.array(path.scores), f"mean absolute {kind} error ({unit})", name

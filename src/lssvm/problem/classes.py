@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -65,35 +65,26 @@ def _solve_columns(
     row of weight 3 counts as three rows, of which one is left out. `gradually`: C grows from `FRACTIONS` of it, as the
     first step with a huge C can lead to margins of 1 that differ only in their last digits.
     """
-    X, C = problem.X, problem.C
+    X, C, weights, dual = problem.X, problem.C, problem.weights, problem.is_dual
     assert C is not None
-    codes, weights = problem.labels, problem.weights
-    n_classes = max(2, problem.y.shape[1])
-    if n_classes == 2 or coding == "one-vs-rest":
-        every, y = np.arange(X.shape[0]), arrays.to_numpy(problem.y)
-        columns = [(every, y[:, c]) for c in range(y.shape[1])]
+    every, n_classes = np.arange(X.shape[0]), max(2, problem.y.shape[1])
+    columns = [(every, t) for t in arrays.to_numpy(problem.y).T]
+    if n_classes > 2 and coding == "one-vs-one":
+        columns = pair_rows(problem.labels, n_classes)
+    support, points, whitening = problem.rows, problem.basis_points, None
+    if dual:
+        inputs = problem.gram(X, problem.kernel.basis_points(X, every))
     else:
-        columns = pair_rows(codes, n_classes)
-    if problem.is_dual:
-        support, points, whitening = problem.rows, problem.kernel.basis_points(X, problem.rows), None
-        inputs = problem.gram(X, problem.kernel.basis_points(X, np.arange(X.shape[0])))
-        size = X.shape[0]
-    else:
-        inputs, whitening, points = whitened_columns(problem)
-        support, size = problem.support, whitening.rank
-    coef = np.zeros((size, len(columns)))
-    intercept, found = np.zeros(len(columns)), []
+        support, (inputs, whitening) = problem.support, whitened_columns(problem)
+    fits, coef = [], np.zeros((inputs.shape[1], len(columns)))
     for number, (rows, t) in enumerate(columns):
         start = None
-        for fraction in FRACTIONS if gradually else ():
-            start = solve_two_classes(
-                inputs, rows, t, weights, fraction * C, loss, dual=problem.is_dual, start=start
-            ).decision
-        fit = solve_two_classes(inputs, rows, t, weights, C, loss, dual=problem.is_dual, start=start)
-        found.append(fit)
-        intercept[number] = fit.intercept
-        coef[rows if problem.is_dual else slice(None), number] = arrays.to_numpy(fit.coef)
-    coef, intercept = arrays.like(coef, X), arrays.like(intercept, X)
+        for fraction in (*FRACTIONS, 1.0) if gradually else (1.0,):
+            fit = solve_two_classes(inputs, rows, t, weights, fraction * C, loss, dual=dual, start=start)
+            start = fit.decision
+        fits.append(fit)
+        coef[rows if dual else slice(None), number] = arrays.to_numpy(fit.coef)
+    coef, intercept = arrays.like(coef, X), arrays.like(np.array([fit.intercept for fit in fits]), X)
     values = arrays.to_numpy(inputs @ coef + intercept[None, :]).copy()
     if whitening is None:
         coef, lost = arrays.take(coef, problem.rows), np.zeros(len(columns))
@@ -103,7 +94,7 @@ def _solve_columns(
         lost = np.max(np.abs(arrays.to_numpy(again) - values[checked]), axis=0)
     units, leverage, shares = values.copy(), np.zeros(X.shape[0]), np.zeros(X.shape[0])
     excess, cost = 0.0, C * arrays.to_numpy(weights)
-    for number, ((rows, t), fit) in enumerate(zip(columns, found, strict=True)):
+    for number, ((rows, t), fit) in enumerate(zip(columns, fits, strict=True)):
         part = None if whitening is None else inputs if len(rows) == X.shape[0] else arrays.take(inputs, rows)
         own = _excess(fit, t, values[rows, number], cost[rows], LOSSES[loss], part, float(lost[number]))
         excess = max(excess, own)
@@ -152,14 +143,11 @@ def _excess(
     return min(gap / value, 1.0) if value > 0 and math.isfinite(gap) else 1.0
 
 
-def whitened_columns(problem: Problem) -> tuple[Array, Whitening, Array]:
-    """The whitened kernel columns of the basis (rows, rank), the whitening, and the basis points."""
-    X, points = problem.X, problem.points
-    if points is None:
-        points = problem.kernel.basis_points(X, np.asarray(problem.support))
+def whitened_columns(problem: Problem) -> tuple[Array, Whitening]:
+    """The whitened kernel columns of the basis (rows, rank), and the whitening."""
+    points = problem.basis_points
     whitening = whiten(problem.kernel, points, problem.among(problem.support, points))
-    columns = problem.kernel.fill(arrays.empty((X.shape[0], whitening.rank), X), X, whitening.points)
-    return arrays.whiten_rows(columns, whitening.lower), whitening, points
+    return arrays.whiten_rows(problem.columns(problem.X, whitening.points), whitening.lower), whitening
 
 
 def solve_two_classes(
@@ -178,20 +166,17 @@ def solve_two_classes(
 
     `start` and `tolerance` are those of Newton's method.
     """
-    whole = len(rows) == inputs.shape[0]
-    own, targets = (weights if whole else arrays.take(weights, rows)), arrays.like(t, inputs)
+    part, own, targets = inputs, weights, arrays.like(t, inputs)
+    if len(rows) < inputs.shape[0]:
+        part, own = arrays.take(inputs, rows), arrays.take(weights, rows)
+        part = arrays.take(part.T, rows).T if dual else part
     present = np.unique(t[arrays.to_numpy(own) > 0])
-    part = inputs if whole else arrays.take(inputs, rows)
-    if dual and not whole:
-        part = arrays.take(part.T, rows).T
     if len(present) < 2:  # a class has no positive weight
         constant = float(present[0]) if len(present) else 0.0
         values = 0.0 * targets + constant
-        size = len(rows) if dual else inputs.shape[1]
-        return Binary(arrays.zeros((size,), inputs), constant, values, values, 0.0 * values)
-    if dual:
-        return solve_dual(part, targets, own, C, LOSSES[loss], start=start, tolerance=tolerance)
-    if len(rows) < inputs.shape[1]:  # fewer rows than columns: the dual system is smaller
-        fit = solve_dual(arrays.gram(part.T), targets, own, C, LOSSES[loss], start=start, tolerance=tolerance)
-        return Binary(part.T @ fit.coef, fit.intercept, fit.decision, fit.loo, fit.leverage)
-    return solve_primal(part, targets, own, C, LOSSES[loss], start=start, tolerance=tolerance)
+        return Binary(arrays.zeros((part.shape[1],), inputs), constant, values, values, 0.0 * values)
+    if not dual and len(rows) >= inputs.shape[1]:
+        return solve_primal(part, targets, own, C, LOSSES[loss], start=start, tolerance=tolerance)
+    K = part if dual else arrays.gram(part.T)  # with fewer rows than columns the dual system is smaller
+    fit = solve_dual(K, targets, own, C, LOSSES[loss], start=start, tolerance=tolerance)
+    return fit if dual else replace(fit, coef=part.T @ fit.coef)

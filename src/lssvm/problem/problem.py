@@ -8,21 +8,137 @@ a row from the fit; its residual is then that of a new point.
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 
 from .. import arrays, progress, system
 from ..arrays import EPS, Array
-from ..progress import work
-from ..system import iterative
-from .factor import Factor
-from .fit import Fit, check_solution, warn_of_leverage
-from .record import ProblemRecord
-from .whitening import check_finite, whiten
+from ..progress import gradient_work, work
+from ..system import System, iterative
+from .record import Fit, ProblemRecord, warn_of_leverage
+from .whitening import Whitening, rounding_error, whiten
 
 ITERATIVE_ROWS = 4000  # above, fits without leave-one-out use conjugate gradients: far fewer than l^3/3 flops
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factorised problem: fits for one or several values of C, leave-one-out predictions, residuals of folds."""
+
+    problem: ProblemRecord
+    C: float  # the value it was factorised for, or the largest one
+    rows: np.ndarray
+    support: np.ndarray | None
+    points: Array
+    whitening: Whitening | None
+    system: System
+
+    def fit(self, C: float | None = None) -> Fit:
+        """The solution for one C, by default for the one that it was factorised for."""
+        C = self.C if C is None else C
+        solution = self.system.solution(1.0 / C)
+        coef = solution.coef if self.whitening is None else self.whitening.expand(solution.coef)
+        rows = (solution.residuals, solution.leverage, solution.loo_residuals)
+        fit = self.problem.fit_of(C, self.support, self.points, coef, solution.intercept, *rows)
+        return replace(fit, rounding=self._rounding(fit))
+
+    def _rounding(self, fit: Fit) -> float:
+        """See `rounding_error`."""
+        rows = (self.problem.y, fit.weights, fit.residuals, fit.leverage, fit.loo_residuals)
+        positive = (arrays.take(array, self.rows) for array in rows)
+        size, kernel = math.inf, self.problem.kernel
+        if kernel.has_finite_rank and not kernel.is_precomputed:  # its basis points may be unit vectors
+            diagonal = kernel.diagonal(arrays.take(self.problem.X, self.rows))
+            size = math.sqrt(abs(float(arrays.namespace(diagonal).max(diagonal))))
+        return rounding_error(self.system, self.whitening, fit.points, fit.coef, fit.C, *positive, size=size)
+
+    def loo_path(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+        """Blocks of the rows with positive weight and their leave-one-out residuals (rows, values of C, outputs).
+
+        They are accurate enough to compare values of C.
+        """
+        return self.system.loo_path([1.0 / float(value) for value in C])
+
+    def criterion(self, *, classes: bool = False) -> tuple[float, Array, float]:
+        """The criterion that tuning minimises, and its gradient in the log widths and in log C; the basis is fixed.
+
+        It is the logarithm of PRESS over the rows with positive weight or, for `classes`, that of the mean log loss of
+        their leave-one-out decision values.
+
+        The gradient in the widths has one row per leaf of the kernel and one column per column of X.
+        """
+        kernel = self.problem.kernel
+        value, terms, in_C = self._criterion(classes)
+        (X, Z, G), *others = terms
+        if others and arrays.on_accelerator(X) and arrays.is_small(*G.shape):  # one call instead of two
+            points, _, penalty = others[0]
+            concat = arrays.namespace(X).concat
+            terms = [(concat([X, points], axis=0), Z, concat([G, penalty], axis=0))]
+        gradient = sum(kernel.gradient(X, Z, G) for X, Z, G in terms)
+        basis = None if self.system.is_dual else self.points.shape[0]
+        progress.did(lambda: gradient_work(len(self.rows), basis, self.problem.X.shape[1]))
+        return value, gradient, in_C
+
+    def criterion_and_points(self) -> tuple[float, Array, float, Array]:
+        """log PRESS and its gradient as in `criterion`, and the gradient in the basis points."""
+        kernel = self.problem.kernel
+        if not self.has_point_gradient:
+            raise ValueError(
+                "There is no derivative in the basis points: they are linearly dependent, or as many as the rows."
+            )
+        value, (rows, basis), in_C = self._criterion(classes=False)
+        in_widths, in_points = kernel.both_gradients(*rows)
+        Z, G = basis[1:]  # k(z, z') depends on both of its points; each pair is counted twice for the widths
+        within = kernel.both_gradients(Z, Z, G + G.T)
+        return value, in_widths + 0.5 * within[0], in_C, in_points + within[1]
+
+    @property
+    def has_point_gradient(self) -> bool:
+        """True for a primal system whose basis points are linearly independent."""
+        independent = self.whitening is not None and self.whitening.rank == self.points.shape[0]
+        return independent and self.system.orthogonal is not None
+
+    def _criterion(self, classes: bool) -> tuple[float, list[tuple[Array, Array, Array]], float]:
+        """The criterion; X, Z and the derivative in k(X, Z) of each block of kernel values; the derivative in log C."""
+        X = self.problem.X if len(self.rows) == self.problem.X.shape[0] else arrays.take(self.problem.X, self.rows)
+        lower, points = (None, self.points) if self.whitening is None else (self.whitening.lower, self.whitening.points)
+        value, columns, penalty, in_ridge = self.system.criterion(classes, lower)
+        if penalty is None:
+            return value, [(X, points, columns)], -in_ridge
+        return value, [(X, points, columns), (points, points, penalty)], -in_ridge
+
+    def block_residuals(self, folds: Sequence[np.ndarray], C: float) -> Array:
+        """y_B - f_(B)(x_B) for every fold B of row numbers, each left out as a whole, without refitting."""
+        position = np.full(self.problem.X.shape[0], -1)
+        position[self.rows] = np.arange(len(self.rows))
+        inside = [position[np.asarray(fold)] for fold in folds]
+        blocks = self.system.block_residuals([rows[rows >= 0] for rows in inside], 1.0 / C)
+        if len(self.rows) == self.problem.X.shape[0]:
+            return blocks
+        out = self.fit(C).residuals  # rows of weight 0 in a fold: predict them without the fold's other rows
+        out = arrays.put(out, self.rows, blocks)
+        for fold, local in zip(folds, inside, strict=True):
+            absent = np.asarray(fold)[local < 0]
+            if absent.size:
+                smoother = self.smoother(arrays.take(self.problem.X, absent), C)
+                own = local[local >= 0]
+                change = arrays.take(smoother.T, own).T @ arrays.take(blocks, own)
+                out = arrays.put(out, absent, arrays.take(out, absent) + change)
+        return out
+
+    def smoother(self, X: Array, C: float) -> Array:
+        """df(x)/dy_i for new points (rows) and the training rows with positive weight (columns)."""
+        return self.system.smoother(self.columns(X), 1.0 / C)
+
+    def columns(self, X: Array) -> Array:
+        """The columns of the factorised system at new points: kernel values, or whitened columns."""
+        return self.problem.kernel.evaluate(X, self.points) if self.whitening is None else self.whitening(X)
 
 
 @dataclass(frozen=True)
@@ -34,24 +150,22 @@ class Problem(ProblemRecord):
 
         With `quick` the leave-one-out error has about six digits, which is enough to compare settings.
         """
-        C = self.C if C is None else C
-        if C is None or self.kernel.is_free:
-            raise ValueError(
-                f"C={C!r}, kernel={self.kernel!r}: give the values that are None, or let tune.LeaveOneOut choose them."
-            )
+        C = self._known_C() if C is None else C
         rows, X, y, weights = self.positive_rows()
         if self.reduced:
-            return self._factorise_reduced(C, rows, X, y, weights)
+            support = rows if self.support is None else np.asarray(self.support)
+            column = np.full(self.X.shape[0], -1)
+            column[support] = np.arange(len(support))
+            K = self.columns(X, self.basis_points)
+            reduced = system.factorise_reduced(K, y, weights, column[rows], 1.0 / C)
+            return Factor(self, C, rows, support, self.basis_points, None, reduced)
         if self.is_dual:
-            support = rows
-            points = self.kernel.basis_points(self.X, rows)
+            points = self.basis_points
             check_memory(len(rows), arrays.eigh_matrices(len(rows), X) if every else 1, self.X)
-            dual = None if every else system.factorise_dual(self.gram(X, points), y, weights, 1.0 / C)
-            if dual is None:
-                dual = system.factorise_dual(self.gram(X, points), y, weights)
-            assert dual is not None
+            ridge = None if every else 1.0 / C
+            dual = system.factorise_products(lambda: self.gram(X, points), y, weights, ridge)
             progress.did(lambda: work(len(rows), None, every=every))
-            return Factor(self, C, rows, support, points, None, dual)
+            return Factor(self, C, rows, rows, points, None, dual)
         return self.factorise_primal(C, every=every, wide=True, quick=quick)
 
     def factorise_primal(self, C: float, *, every: bool = False, wide: bool = False, quick: bool = False) -> Factor:
@@ -61,9 +175,7 @@ class Problem(ProblemRecord):
         """
         rows, X, y, weights = self.positive_rows()
         support = rows if self.support is None and self.points is None else self.support
-        points = self.points
-        if points is None:
-            points = self.kernel.basis_points(self.X, np.asarray(support))
+        points = self.basis_points
         n = points.shape[0]
         together = quick and arrays.on_accelerator(X) and arrays.is_small(X.shape[0], n)  # one call instead of two
         K = self.among(support, points, X if together else None)
@@ -80,13 +192,13 @@ class Problem(ProblemRecord):
         else:
             phi = K[n:, :]
             if not together or whitening.factor is not None:
-                phi = self.kernel.fill(arrays.empty((X.shape[0], whitening.rank), X), X, whitening.points)
-            check_finite(phi, self.kernel)
+                phi = self.columns(X, whitening.points)
             progress.did(lambda: 0.3 * work(len(rows), whitening.rank, every=every))
             loss = system.QUICK if quick and not every else arrays.LOSS
             phi = phi if plain else arrays.whiten_rows(phi, whitening.lower, loss)
         if wide and whitening.rank >= len(rows) - 1:
-            products = system.factorise_wide(phi, y, weights, None if every else 1.0 / C)
+            ridge = None if every else 1.0 / C
+            products = system.factorise_products(lambda: arrays.gram(phi.T), y, weights, ridge, phi)
             return Factor(self, C, rows, support, points, whitening, products)
         tolerance = system.QUICK if quick else system.ORTHOGONAL
         lower = whitening.lower if plain else None
@@ -94,22 +206,13 @@ class Problem(ProblemRecord):
         progress.did(lambda: 0.7 * work(len(rows), whitening.rank, every=every))
         return Factor(self, C, rows, support, points, whitening, primal)
 
-    def _factorise_reduced(self, C: float, rows: np.ndarray, X: Array, y: Array, weights: Array) -> Factor:
-        support = rows if self.support is None else np.asarray(self.support)
-        points = self.kernel.basis_points(self.X, support)
-        K = self.kernel.fill(arrays.empty((X.shape[0], len(support)), X), X, points)
-        check_finite(K, self.kernel)
-        column = np.full(self.X.shape[0], -1)
-        column[support] = np.arange(len(support))
-        return Factor(
-            self, C, rows, support, points, None, system.factorise_reduced(K, y, weights, column[rows], 1.0 / C)
-        )
-
-    def gram(self, X: Array, points: Array) -> Array:
-        """The kernel matrix of some rows; `points` are their basis points."""
-        K = self.kernel.fill_symmetric(arrays.empty((X.shape[0], X.shape[0]), X), X, points)
-        check_finite(K, self.kernel)
-        return K
+    def _known_C(self) -> float:
+        if self.C is None or self.kernel.is_free:
+            raise ValueError(
+                f"C={self.C!r}, kernel={self.kernel!r}: give the values that are None, or let tune.LeaveOneOut choose "
+                "them."
+            )
+        return self.C
 
     def solve(self, *, loo: bool = True) -> Fit:
         """Coefficients, residuals, leverages and exact leave-one-out residuals; robust weights are applied.
@@ -118,119 +221,67 @@ class Problem(ProblemRecord):
         """
         if self.fitted is not None:
             return self.fitted
+        fit = None
         if self.coefficients is not None:
-            return self._given_fit(*self.coefficients)
-        fit = self._solve_once(loo)  # the factor is not kept: the next one needs the memory
-        if self.robust is not None:
-            sample_weight = arrays.to_numpy(self.weights)
-            for _ in range(self.robust.iterations):
-                robust = self.robust(arrays.to_numpy(fit.residuals), sample_weight)
-                weighted = self.replace(weights=self.weights * arrays.like(robust, self.weights))
-                fit = weighted._solve_once(loo)
-        return fit
-
-    def _solve_once(self, loo: bool = True) -> Fit:
+            return self.fit_of(self._known_C(), self.support, self.basis_points, *self.coefficients)
         if not self.fits_memory:
-            return self._solve_in_blocks()
-        if not loo and self.is_dual and not self.reduced and arrays.is_numpy(self.X):
+            fit = self._solve_in_blocks()
+        elif not loo and self.is_dual and not self.reduced and arrays.is_numpy(self.X):
             fit = self._solve_by_gradients() if len(self.rows) > ITERATIVE_ROWS else None
-            if fit is not None:
-                return fit
-        factor = self.factorise()
-        fit = factor.fit(factor.C)
-        return dataclasses.replace(fit, rounding=factor.rounding(fit))
+        if fit is None:
+            fit = self.factorise().fit()  # the factor is not kept: the next one needs the memory
+        for _ in range(0 if self.robust is None else self.robust.iterations):
+            assert self.robust is not None
+            robust = self.robust(arrays.to_numpy(fit.residuals), arrays.to_numpy(self.weights))
+            weighted = self.replace(weights=self.weights * arrays.like(robust, self.weights), robust=None)
+            fit = weighted.solve(loo=loo)
+        return fit
 
     def _solve_by_gradients(self) -> Fit | None:
         """Solve the dual system by preconditioned conjugate gradients; None if they do not converge.
 
         The kernel matrix is stored if it fits in memory, and recomputed for every product otherwise.
         """
-        if self.C is None or self.kernel.is_free:
-            return None
-        rows, X, y, weights = self.positive_rows()
-        points = self.kernel.basis_points(self.X, rows)
-        available = arrays.memory(X)
-        if available is None or 10 * len(rows) ** 2 <= available:
-            K = self.gram(X, points)
-            diagonal = K.diagonal()
+        C, (rows, X, y, weights) = self._known_C(), self.positive_rows()
+        points, available = self.basis_points, arrays.memory(X)
+        K = self.gram(X, points) if available is None or 10 * len(rows) ** 2 <= available else None
 
-            def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
+        def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
+            if K is not None:
                 return np.take(K, picked, axis=0, out=out) if columns is None else K[np.ix_(picked, columns)]
+            place = points if columns is None else points[columns]
+            return self.kernel.fill(np.empty((len(picked), len(place))) if out is None else out, X[picked], place)
 
-            def product(V: np.ndarray) -> np.ndarray:
-                return arrays.symmetric_product(V, K)
-        else:
-            diagonal = self.kernel.diagonal(self.X)[rows]
+        def product(V: np.ndarray) -> np.ndarray:
+            return self.kernel.dot(X, points, V.T).T if K is None else arrays.symmetric_product(V, K)
 
-            def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
-                place = points if columns is None else points[columns]
-                return self.kernel.fill(np.empty((len(picked), len(place))) if out is None else out, X[picked], place)
-
-            def product(V: np.ndarray) -> np.ndarray:
-                return self.kernel.dot(X, points, V.T).T
-
+        diagonal = self.kernel.diagonal(self.X)[rows] if K is None else K.diagonal()
         diagonal = np.maximum(diagonal, 0.0)  # the user's own matrix may be indefinite
         # the eigenvalues that the factor misses are then a tenth of the ridge on average: a few tens of products
-        floor = max(0.1 * len(rows) ** 2 / (self.C * float(weights.sum())), len(rows) * EPS * float(diagonal.sum()))
+        floor = max(0.1 * len(rows) ** 2 / (C * float(weights.sum())), len(rows) * EPS * float(diagonal.sum()))
         draw = np.random.RandomState(0)
         _, factor = iterative.randomly_pivoted(block, diagonal, iterative.rank_limit(len(rows)), floor, draw)
-        solution = iterative.solve(product, factor, y, weights, 1.0 / self.C)
-        if solution is None:
-            return None
-        coef, intercept, residuals = solution
-        check_solution(coef, intercept)
-        if len(rows) < self.X.shape[0]:
-            full = self.y - self.kernel.dot(self.X, points, coef) - intercept[None, :]
-            residuals = arrays.put(full, rows, residuals)
-        return Fit(self.kernel, self.C, self.weights, rows, points, coef, intercept, residuals, None, None)
+        solution = iterative.solve(product, factor, y, weights, 1.0 / C)
+        return None if solution is None else self.fit_of(C, rows, points, *solution)
 
     def _solve_in_blocks(self) -> Fit:
         """Solve the primal system from sums over blocks of rows, with a second pass for the per-row results."""
-        if self.C is None:
-            raise ValueError("C=None: give C, or let tune.LeaveOneOut choose it.")
-        points = self.points
-        if points is None:
-            points = self.kernel.basis_points(self.X, np.asarray(self.support))
+        C, points, (_, *rows) = self._known_C(), self.basis_points, self.positive_rows()
         whitening = whiten(self.kernel, points, self.among(self.support, points))
-        rows = (self.X, self.y, self.weights)
         summed = None
         while True:
-            summed = system.solve_in_passes(lambda R: whitening.sums(whitening.steps(R), *rows), 1.0 / self.C, summed)
-            residuals, leverage, loo = whitening.row_results(summed, whitening.steps(summed.R, summed.condition), *rows)
-            largest = float(arrays.namespace(leverage).max(leverage))
+            summed = system.solve_in_passes(lambda R: whitening.sums(whitening.steps(R), *rows), 1.0 / C, summed)
+            found = whitening.row_results(summed, whitening.steps(summed.R, summed.condition), *rows)
+            largest = float(arrays.namespace(found[1]).max(found[1]))
             if summed.serves(largest):
                 break
         warn_of_leverage(largest)
-        coef = whitening.expand(summed.coef)
-        check_solution(coef, summed.intercept, loo)
-        return Fit(
-            self.kernel,
-            self.C,
-            self.weights,
-            self.support,
-            points,
-            coef,
-            summed.intercept,
-            residuals,
-            leverage,
-            loo,
-        )
-
-    def _given_fit(self, coef: Array, intercept: Array) -> Fit:
-        points = self.points
-        if points is None:
-            points = self.kernel.basis_points(self.X, np.asarray(self.support))
-        residuals = self.y - self.kernel.dot(self.X, points, coef) - intercept[None, :]
-        unknown = float("nan") * residuals
-        assert self.C is not None
-        return Fit(
-            self.kernel, self.C, self.weights, self.support, points, coef, intercept, residuals, unknown[:, 0], unknown
-        )
+        return self.fit_of(C, self.support, points, whitening.expand(summed.coef), summed.intercept, *found)
 
 
 def check_memory(n_rows: int, matrices: int, X: Array) -> None:
     """Raise MemoryError in advance if n x n matrices cannot fit in the memory of the device of X."""
-    needed, available = 8 * n_rows**2 * matrices, arrays.free_memory(X)
+    needed, available = 8 * n_rows**2 * matrices, arrays.memory(X, free=True)
     if available is not None and needed > available:
         what = "its kernel matrix" if matrices == 1 else f"{matrices} matrices of the size of its kernel matrix"
         raise MemoryError(
@@ -238,3 +289,50 @@ def check_memory(n_rows: int, matrices: int, X: Array) -> None:
             f"{available / 2**30:.1f} GiB are available: use a basis, e.g. steps=[lssvm.sparsify.Random(1000)], or "
             "fit_chunks."
         )
+
+
+class Step(BaseEstimator):
+    """Base class of the steps, sparsifiers and tuners: each takes a Problem and returns a Problem."""
+
+    needs_squares = False
+    """Whether the step is defined for the squared loss, and one class against the rest, alone."""
+
+    def __call__(self, problem: Problem) -> Problem:
+        """The problem with a smaller basis, or with hyper-parameters chosen."""
+        raise TypeError(f"{type(self).__name__} does not define __call__(problem).")
+
+    @property
+    def needs_all_rows(self) -> bool:
+        """Whether the result needs all rows at once, so that sums over chunks of rows cannot reproduce it.
+
+        True for steps that set the coefficients themselves, or that solve on columns of the KKT system.
+        """
+        return False
+
+    @property
+    def by_row(self) -> str:
+        """The name of the argument that refers to training rows by number, or "".
+
+        Such numbers have no meaning in samples and chunks of the rows.
+        """
+        return ""
+
+
+def held_out_rows(problem: Problem, share: float, random_state: Any) -> np.ndarray:
+    """Sorted numbers of a random share of the rows with positive weight, at least one; for classes, stratified.
+
+    Every class keeps a row to train on, unless all classes have a single row.
+    """
+    draw, labels = check_random_state(random_state), problem.labels if problem.classification else None
+    count = len(problem.rows)
+    if count < 2:
+        raise ValueError(f"{count} row with positive weight is too few to hold rows out: use at least 2 rows.")
+    groups = [problem.rows]
+    if labels is not None:
+        groups = [problem.rows[labels[problem.rows] == label] for label in np.unique(labels[problem.rows])]
+    # The i-th of the n rows of a class has the place (i + 1/2)/n; rows with the first places are held out.
+    places = [np.append((np.arange(len(rows) - 1) + 0.5) / len(rows), np.inf) for rows in groups]
+    drawn = np.concatenate([draw.permutation(rows) for rows in groups])[
+        np.argsort(np.concatenate(places), kind="stable")
+    ]
+    return np.sort(drawn[: max(1, min(round(share * count), count - len(groups)))])

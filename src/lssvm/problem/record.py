@@ -1,9 +1,13 @@
-"""The data of a problem and what follows from them without solving it."""
+"""The data of a problem and what follows from them without solving it, and the solution.
+
+The random order of the rows depends on neither their given order nor the units and last digits of the columns.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Self
 
@@ -11,19 +15,45 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .. import arrays
-from ..arrays import Array, cached_property
+from ..arrays import EPS, Array, NumericalError, cached_property
 from ..kernels import Kernel
 from ..robust import WeightFunction
 from ..rules import Penalty, indices, row_weights, values
-from .fit import Fit
-from .scaling import spreads_of
-from .shuffling import order_by_content
+from .whitening import check_finite
 
+UNSURE = 1e-8  # relative rounding error of a leave-one-out residual above which a warning is issued: half of the digits
 KEPT = {  # what cached values depend on
     "rows": {"weights"},
     "rows_by_content": {"weights", "X", "y"},
     "spreads": {"weights", "X", "groups"},
 }
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+SAME = 1e-9  # gap, in units of the quartile range of a column, up to which neighbouring values count as equal
+ROUNDING = 1e-12  # the same, relative to the values
+BLOCK = 2**20  # number of cells that are ranked at a time
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A solved problem. Residuals, leverages and leave-one-out residuals cover all rows of the problem."""
+
+    kernel: Kernel
+    C: Penalty
+    weights: Annotated[Array, row_weights("rows")]
+    support: Annotated[np.ndarray, indices("vectors", "rows")] | None
+    points: Annotated[Array, values("vectors", "coordinates")]
+    coef: Annotated[Array, values("vectors", "outputs")]
+    intercept: Annotated[Array, values("outputs")]
+    residuals: Annotated[Array, values("rows", "outputs")]
+    leverage: Annotated[Array, values("rows", finite=False)]  # None, like the next field, after solve(loo=False)
+    loo_residuals: Annotated[Array, values("rows", "outputs", finite=False)]
+    rounding: float = field(default=0.0, metadata={"in_files": False})  # see `rounding_error`; 0: not known
+
+    def predict(self, X: Array) -> Array:
+        """f(x) for every row and output."""
+        return self.kernel.dot(X, self.points, self.coef) + self.intercept[None, :]
+
+
 Coefficients = tuple[Annotated[Array, values("vectors", "outputs")], Annotated[Array, values("outputs")]]
 
 
@@ -105,8 +135,19 @@ class ProblemRecord:
 
     @cached_property
     def spreads(self) -> tuple[np.ndarray, np.ndarray]:
-        """The spread of every column, and which columns are constant."""
-        return spreads_of(arrays.to_numpy(arrays.take(self.X, self.rows)), self.groups)
+        """The spread of every column, see `column_spread`, and which columns are constant."""
+        values = arrays.to_numpy(arrays.take(self.X, self.rows))
+        deviation, size = arrays.deviation_of(values)
+        spread, constant = arrays.spread_of(values, deviation), deviation <= 1e-12 * size
+        if self.groups is not None:
+            total = np.zeros(self.groups.max() + 1)
+            np.hypot.at(total, self.groups, np.where(constant, 0.0, spread))
+            spread = total[self.groups]
+            constant = (np.bincount(self.groups, ~constant) == 0)[self.groups]
+        spread = np.where(constant, 1.0, spread)
+        for found in (spread, constant):
+            found.flags.writeable = False  # copies of the problem share them
+        return spread, constant
 
     @cached_property
     def log_scatter(self) -> float:
@@ -139,6 +180,12 @@ class ProblemRecord:
         return np.arange(self.X.shape[1]) if self.groups is None else self.groups
 
     @property
+    def basis_points(self) -> Array:
+        """The points of the basis, which are rows unless `points` are given."""
+        support = self.rows if self.support is None or self.is_dual else np.asarray(self.support)
+        return self.kernel.basis_points(self.X, support) if self.points is None else self.points
+
+    @property
     def basis_size(self) -> int:
         """Number of basis points."""
         if self.points is not None:
@@ -156,8 +203,8 @@ class ProblemRecord:
                 if not inside.all():
                     raise ValueError("The basis of a precomputed kernel must be among the rows of the subset.")
                 support = np.searchsorted(rows, np.asarray(self.support))
-        elif points is None and not self.is_dual:
-            points = self.kernel.basis_points(self.X, np.asarray(self.support))
+        elif not self.is_dual:
+            points = self.basis_points
         return self.replace(X=X, y=y, weights=weights, support=support, points=points)
 
     def with_basis(self, support: np.ndarray | None = None, points: Array | None = None, **changes: Any) -> Self:
@@ -181,6 +228,47 @@ class ProblemRecord:
         whole = len(rows) == self.X.shape[0]
         X, y, weights = (a if whole else arrays.take(a, rows) for a in (self.X, self.y, self.weights))
         return rows, X, y, weights
+
+    def columns(self, X: Array, points: Array) -> Array:
+        """The kernel columns of some points at some rows, after a check that they are finite."""
+        return check_finite(self.kernel.fill(arrays.empty((X.shape[0], points.shape[0]), X), X, points), self.kernel)
+
+    def gram(self, X: Array, points: Array) -> Array:
+        """The kernel matrix of some rows; `points` are their basis points."""
+        n = X.shape[0]
+        return check_finite(self.kernel.fill_symmetric(arrays.empty((n, n), X), X, points), self.kernel)
+
+    def fit_of(
+        self,
+        C: float,
+        support: np.ndarray | None,
+        points: Array,
+        coef: Array,
+        intercept: Array,
+        residuals: Array = None,
+        leverage: Array = None,
+        loo: Array = None,
+    ) -> Fit:
+        """The solution, given residuals, leverages and leave-one-out residuals of the rows with positive weight.
+
+        Residuals of the other rows are those of new points. If none are given, leverages are not known (NaN).
+        """
+        for part in (coef, intercept) if loo is None else (coef, intercept, loo):
+            if not bool(arrays.namespace(part).all(arrays.namespace(part).isfinite(part))):
+                raise NumericalError(
+                    "The solution is not finite: scale your features, targets and weights, or lower C."
+                )
+        if residuals is None or len(self.rows) < self.X.shape[0]:
+            full = self.y - self.kernel.dot(self.X, points, coef) - intercept[None, :]
+            if residuals is None:
+                residuals, loo = full, float("nan") * full
+                leverage = loo[:, 0]
+            else:
+                residuals = arrays.put(full + 0.0, self.rows, residuals)
+                if loo is not None:
+                    loo = arrays.put(full, self.rows, loo)
+                    leverage = arrays.put(arrays.zeros((full.shape[0],), full), self.rows, leverage)
+        return Fit(self.kernel, C, self.weights, support, points, coef, intercept, residuals, leverage, loo)
 
     @property
     def fits_memory(self) -> bool:
@@ -211,6 +299,76 @@ def constant_columns(problem: ProblemRecord) -> np.ndarray:
     return problem.spreads[1]
 
 
+def columns_by_input(groups: np.ndarray) -> list[list[int]]:
+    """The columns of every input, from the number of the input of every column."""
+    return [np.flatnonzero(groups == number).tolist() for number in range(groups[-1] + 1)]
+
+
 def varying_inputs(problem: ProblemRecord) -> int:
     """The number of inputs with a column that varies, at least 1: constant columns must not change a fit."""
     return max(1, len(np.unique(problem.inputs[~constant_columns(problem)])))
+
+
+def warn_of_leverage(largest: float) -> None:
+    """Warn if a leverage near 1 leaves few digits of e/(1 - h), the only formula available to systems from sums."""
+    if UNSURE * (1.0 - largest) < EPS:
+        warnings.warn(
+            f"A row has a leverage of 1 - {max(1.0 - largest, 0.0):.0e}: few digits of its leave-one-out residual are "
+            "correct. Lower C or the weight of that row, or use so few rows or basis points that they fit in memory.",
+            stacklevel=arrays.user_level(),
+        )
+
+
+def order_by_content(X: arrays.Array, y: arrays.Array | None = None) -> np.ndarray:
+    """A random order of the rows of X: that of a hash of the ranks of their cells, so that shuffling changes no sample.
+
+    Ranks are the same in other units and after rounding; a constant column changes nothing. Rows with equal ranks get
+    different places. Which of them comes first is decided by the order of their targets y, not by the values, which may
+    have rounding errors.
+    """
+    values = arrays.to_numpy(X)
+    hashes = np.zeros(len(values), dtype=np.uint64)
+    for ranks in (2.0 * ranks_of(values)).astype(np.uint64).T:
+        if (ranks != ranks[0]).any():
+            hashes = _mixed(hashes + ranks)
+    place = np.argsort(hashes, kind="stable")
+    ordered = hashes[place]
+    if np.any(ordered[1:] == ordered[:-1]):
+        targets = () if y is None else arrays.to_numpy(y).T[::-1]
+        place = np.lexsort((*targets, hashes))
+        ordered = hashes[place]
+        numbers = np.arange(len(place))
+        first = np.maximum.accumulate(np.where(np.append(True, ordered[1:] != ordered[:-1]), numbers, 0))
+        hashes[place] = np.where(numbers > first, _mixed(ordered + (numbers - first).astype(np.uint64)), ordered)
+        place = place[np.argsort(hashes[place], kind="stable")]
+    return place
+
+
+def ranks_of(X: np.ndarray) -> np.ndarray:
+    """The ranks of the values of each column, from 0; those of values that differ by rounding only are averaged."""
+    count, ranks = len(X), np.empty(X.shape, order="F")
+    width = max(1, BLOCK // max(1, count))
+    first, last, numbers = count // 4, count - 1 - count // 4, np.arange(1, count)
+    for start in range(0, X.shape[1], width):
+        columns = np.ascontiguousarray(X[:, start : start + width].T)  # one per row
+        place = np.argsort(columns, axis=1, kind="stable")
+        ordered = np.take_along_axis(columns, place, axis=1).astype(float)
+        size, unit = ROUNDING * np.abs(ordered), ordered[:, last] - ordered[:, first]
+        equal = unit <= np.maximum(size[:, first], size[:, last])  # most values are equal
+        unit = SAME * np.where(equal, ordered[:, -1] - ordered[:, 0], unit)
+        least = np.maximum(unit[:, None], np.maximum(size[:, 1:], size[:, :-1]))
+        rises, averages = np.diff(ordered, axis=1) > least, np.zeros(columns.shape)
+        averages[:, 1:] = np.maximum.accumulate(np.where(rises, numbers, 0), axis=1)  # the first of equal values
+        averages[:, -1] += count - 1
+        averages[:, :-1] += np.minimum.accumulate(np.where(rises, numbers - 1, count - 1)[:, ::-1], axis=1)[:, ::-1]
+        np.put_along_axis(ordered, place, 0.5 * averages, axis=1)
+        ranks[:, start : start + width] = ordered.T
+    return ranks
+
+
+def _mixed(hashes: np.ndarray) -> np.ndarray:
+    """The generator of Steele, Lea & Flood (2014)."""
+    hashes = hashes + GOLDEN
+    hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return hashes ^ (hashes >> np.uint64(31))

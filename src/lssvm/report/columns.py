@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, diagnose
-from .._words import counted
+from ..progress import counted
 from ..tables import Column
 from .facts import Facts
 from .markup import Chart, bar_table, escaped, html_table, listed, rounded, side_by_side
@@ -98,7 +98,7 @@ def _signed(value: float) -> str:
 
 # The data -------------------------------------------------------------------------------------------------------------
 def data_section(facts: Facts) -> str:
-    encoder = diagnose.encoder(facts.model)  # None if the rows are numbers as they are
+    encoder = facts.model.fitted_.layout.encoder  # None if the rows are numbers as they are
     names = [] if facts.model.kernel_.is_precomputed else facts.names
     columns = [Column(name) for name in names] if encoder is None else list(encoder.columns)
     found = list(_findings(facts, columns))

@@ -29,14 +29,14 @@ class Facts:
         self.kind = "wrong" if self.classes else "squared" if model.robust is None else "absolute"  # of losses
         self.names = diagnose.feature_names(model)
         self.used = diagnose.columns_used(model)
-        self.is_stack = diagnose.is_stack(model)
+        self.is_stack = model.fitted_.is_stack
         self.members = diagnose.members(model)  # with their weights; the model itself unless it is a stack
         first = self.members[0][0]
         count = np.size(first.intercept_)
         self.outputs = [self.target] if count == 1 else [f"{self.target} {output}" for output in range(count)]
-        self.problems = [diagnose.fitted_problem(member) for member, _ in self.members]
+        self.problems = [member.fitted_.problem for member, _ in self.members]
         parts = zip(self.members, self.problems, strict=True)  # after `fit_chunks`, members do not keep their rows
-        self.chunked = any(own is None and not diagnose.compares_classifiers(member) for (member, _), own in parts)
+        self.chunked = any(own is None and member.fitted_.is_least_squares for (member, _), own in parts)
         self.kept = _known(diagnose.kept_rows, first, "The data")
         self.loo: Any = _known(diagnose.loo_values, model)
         self.rows: Any = None if self.loo is None else self.loo.total

@@ -24,7 +24,7 @@ def escaped(value: Any) -> str:
     return html.escape(_UNPRINTABLE.sub("\ufffd", str(value)), quote=True)
 
 
-def shortened(value: str, length: int = 26) -> str:
+def shortened(value: str, length: int) -> str:
     """A text of at most this length; of a longer one both ends, where similar names differ."""
     tail = length // 3
     return value if len(value) <= length else f"{value[: length - 1 - tail]}…{value[len(value) - tail :]}"
@@ -34,8 +34,7 @@ def rounded(value: float) -> str:
     """A number with four significant digits; large numbers as integers."""
     if math.isnan(value):
         return "not defined"
-    value = float(value) + 0.0  # not -0
-    return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
+    return f"{value:z.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:z.4g}"
 
 
 def html_table(columns: Mapping[str, Iterable[Any]], *, header: bool = True, of_rows: bool = False) -> str:

@@ -11,21 +11,17 @@ from string import Template
 from typing import Any
 
 from .. import __version__
-from .._words import counted
 from ..arrays import ArrayLike
 from ..diagnose import check_fitted
 from ..estimators import LSSVC, LSSVR
 from ..files import written
+from ..progress import counted
 from .columns import data_section, effects_section, importance_section
 from .facts import Facts
 from .markup import escaped
 from .quality import intervals_section, other_rows_section, quality_section, residuals_section
 from .technical import technical_section
 from .verdict import verdict_section
-
-__all__ = ["to_html"]
-
-Section = tuple[str, str, str]  # id, heading, content
 
 FOLDER = Path(__file__).parent
 FRAME, STYLE, SCRIPT = ((FOLDER / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
@@ -101,27 +97,24 @@ def to_html(
 def _usage_section(facts: Facts) -> str:
     name = str(facts.about.get("model") or "model.lssvm")
     save = "" if facts.about.get("model") else f"lssvm.save(model, {name!r})\n"
-    python = f"import lssvm\n{save}model = lssvm.load({name!r})\nmodel.predict(X)  # {_columns_words(facts)}"
-    classifier = "\nmodel.predict_proba(X)\nmodel.predict_set(X, coverage=0.9)"
-    python += classifier if facts.classes else "\nmodel.predict_interval(X, coverage=0.9)"
-    shell = f"lssvm inspect {name}"
-    if hasattr(facts.model, "feature_names_in_"):
-        shell = f"lssvm predict {name} new_rows.csv\n" + shell
+    names = ", ".join(facts.names[:6]) + (", ..." if len(facts.names) > 6 else "")
+    columns = f"{counted(len(facts.names), 'column')}: {names}".replace("\n", " ")
+    more = "predict_proba(X)\nmodel.predict_set" if facts.classes else "predict_interval"
+    python = (
+        f"import lssvm\n{save}model = lssvm.load({name!r})\nmodel.predict(X)  # {columns}\n"
+        f"model.{more}(X, coverage=0.9)"
+    )
+    predict = f"lssvm predict {name} new_rows.csv\n" if hasattr(facts.model, "feature_names_in_") else ""
+    shell = f"{predict}lssvm inspect {name}"
     return (
         f"<h3>In Python</h3><pre tabindex=0><code>{escaped(python)}</code></pre>"
         f"<h3>In a shell</h3><pre tabindex=0><code>{escaped(shell)}</code></pre>"
     )
 
 
-def _columns_words(facts: Facts) -> str:
-    names = ", ".join(facts.names[:6]) + (", ..." if len(facts.names) > 6 else "")
-    return f"{counted(len(facts.names), 'column')}: {names}".replace("\n", " ")
-
-
 def _checked_about(about: Any) -> dict[str, Any]:
     """Check the types of the information about a fit, which may come from a file."""
-    sequence = list, tuple
-    kinds: dict[str, Any] = {"warnings": sequence, "seconds": dict, "row": int, "dropped": sequence}
+    kinds: dict[str, Any] = {"warnings": (list, tuple), "seconds": dict, "row": int, "dropped": (list, tuple)}
     if not isinstance(about, dict):
         raise TypeError(f"about must be a dict, got {about!r}.")
     for name, kind in kinds.items():
@@ -137,8 +130,8 @@ def _hash(text: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
-def _page(heading: str, facts: Facts, sections: Sequence[Section]) -> str:
-    """The sections with a header, navigation and footer."""
+def _page(heading: str, facts: Facts, sections: Sequence[tuple[str, str, str]]) -> str:
+    """The sections (id, heading, content) with a header, navigation and footer."""
     links = "".join(f'<li><a href="#{name}">{escaped(title)}</a></li>' for name, title, _ in sections)
     body = "".join(
         f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{escaped(title)}</h2>\n'

@@ -43,9 +43,8 @@ def _number_quality(facts: Facts) -> str:
         score = diagnose.number_scores(actual[:, None], predicted[:, None], facts.loo.given[counting])
         scores.append(score | {"largest": np.max(np.abs(actual - predicted))})
         if output < DRAWN:
-            title = f"Predicted against actual: {name}"
-            charts += [_agreement_chart(title, "leave-one-out prediction", actual, predicted)]
-            charts += [_residuals_chart(facts, output)]
+            title, label = f"Predicted against actual: {name}", "leave-one-out prediction"
+            charts += [_agreement_chart(title, label, actual, predicted), _residuals_chart(facts, output)]
     return html_table({"target": facts.outputs, **_score_columns(scores)}) + side_by_side(charts)
 
 
@@ -64,10 +63,9 @@ def _residuals_chart(facts: Facts, output: int) -> str:
     chart.zero()
     x, e = rows.predicted[:, output], rows.residuals[:, output]
     full, gone = rows.robust > 0.999, rows.robust < 1e-3
-    chart.cloud(x, e, e, shown=full)
+    for style, shown in (("dots", full), ("half", ~full & ~gone), ("none", gone)):
+        chart.cloud(x, e, e, shown, style)
     if not full.all():
-        chart.cloud(x, e, e, shown=~full & ~gone, style="half")
-        chart.cloud(x, e, e, shown=gone, style="none")
         chart.legend += [("dots", "robust weight 1"), ("half", "between 0 and 1"), ("none", "0")]
     if not facts.sampled:
         worst = _worst(rows.residuals)[1]
@@ -151,7 +149,7 @@ def _score_columns(scores: Sequence[dict[str, float]]) -> dict[str, list[Any]]:
 # Intervals and sets ---------------------------------------------------------------------------------------------------
 def intervals_section(facts: Facts) -> str:
     if facts.classes:
-        return "" if facts.loo is None else _sets_table(facts)
+        return _sets_table(facts)
     if facts.coverage is None:
         return "<p>Not computed: the model has no leave-one-out values, or is too large.</p>"
     found, regions = facts.coverage, diagnose.coverage_by_region(facts.model)  # the latter by the first target
@@ -180,15 +178,14 @@ def intervals_section(facts: Facts) -> str:
 
 
 def _sets_table(facts: Facts) -> str:
+    if facts.loo is None:
+        return ""
     found = diagnose.set_coverage(facts.model)
-    columns = {
-        "set": formatted(found.asked, ".0%"),
-        "rows inside": formatted(found.observed, ".1%"),
-        "mean number of classes": formatted(found.size, ".2f"),
-    }
+    columns = {"set": formatted(found.asked, ".0%"), "rows inside": formatted(found.observed, ".1%")}
+    table = html_table(columns | {"mean number of classes": formatted(found.size, ".2f")})
     return (
         "<p>How many rows have their class in the prediction set (<code>predict_set</code>) of a model fitted without "
-        "them.</p>" + html_table(columns)
+        f"them.</p>{table}"
     )
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, diagnose
-from .._words import counted
 from ..kernels import Kernel
+from ..progress import counted
 from .facts import Facts
 from .markup import Chart, html_table, listed, rounded, side_by_side
 
@@ -54,13 +54,11 @@ def _records(facts: Facts) -> dict[str, Any]:
 
 def _accuracy(facts: Facts) -> str:
     """Whether leave-one-out errors are exact: only those of least squares are."""
-    names = {getattr(member, "loss_", "squared") for member, _ in facts.members} - {"squared"}
+    names = {getattr(member, "loss_", "squared").replace("_", " ") for member, _ in facts.members} - {"squared"}
     if not names:
         return "Leave-one-out errors are exact and need no refits."
-    return (
-        f"Leave-one-out errors need no refits. Those of the {' and '.join(sorted(names)).replace('_', ' ')} loss are "
-        "approximate: they hold the weights and working targets of the other rows fixed."
-    )
+    approximate = "approximate: they hold the weights and working targets of the other rows fixed"
+    return f"Leave-one-out errors need no refits. Those of the {' and '.join(sorted(names))} loss are {approximate}."
 
 
 def _stack_table(facts: Facts) -> str:
@@ -96,15 +94,13 @@ def _kernel_words(kernel: Kernel) -> str:
 
 def _why_C(facts: Facts, records: dict[str, Any]) -> str:
     """The value of C, how it was chosen, and the errors with smaller and larger values."""
-    model, how = facts.model, "chosen"
-    tuners = [words for name, words in TUNERS.items() if records.get(name, {}).get("C") == model.C_]
+    model = facts.model
+    how = [f"chosen by {words}" for name, words in TUNERS.items() if records.get(name, {}).get("C") == model.C_]
     if model.C is not None:
-        how = "given"
+        how = ["given"]
     elif facts.chunked:
-        how += " on the first rows" if diagnose.is_streamed(model) else " on a sample of the rows"
-    elif tuners:
-        how += f" by {tuners[0]}"
-    words = f"{rounded(model.C_)}, {how}"
+        how = [f"chosen on {'the first' if model.fitted_.members[0].stream is not None else 'a sample of the'} rows"]
+    words = f"{rounded(model.C_)}, {(how or ['chosen'])[0]}"
     if facts.c_path is None:
         return words
     below, own, above = (rounded(facts.c_path[1][place]) for place in (15, 20, 25))  # 41 values over 8 decades
@@ -171,9 +167,8 @@ def _search_words(facts: Facts, records: dict[str, Any]) -> dict[str, str]:
 def _criterion(facts: Facts, value: float) -> str:
     """The criterion that a search minimised, in the units of the targets."""
     if facts.classes:
-        least_squares = facts.problems[0] is not None
-        words = " with one common slope (the probabilities are calibrated afterwards)" if least_squares else ""
-        return f"log loss {rounded(value)}{words}"
+        calibrated = " with one common slope (the probabilities are calibrated afterwards)"
+        return f"log loss {rounded(value)}{calibrated if facts.problems[0] is not None else ''}"
     kind, value = ("RMSE", math.sqrt(value)) if facts.model.robust is None else ("mean absolute error", value)
     summed = ", summed over outputs" if np.ndim(facts.model.intercept_) else ""
     return f"{kind} {rounded(value)} ({facts.unit}{summed})"
@@ -181,21 +176,20 @@ def _criterion(facts: Facts, value: float) -> str:
 
 def _path_charts(facts: Facts) -> Iterator[str]:
     """The error against C, if known, and against the size of the basis, if a step recorded it."""
-    if facts.c_path is not None:
-        C, errors = facts.c_path
-        error = "leave-one-out log loss" if facts.classes else f"leave-one-out RMSE ({facts.unit})"
-        chart = Chart("Leave-one-out error against C", "C", error, log_x=True)
-        chart.line(C, errors)
-        chart.mark(facts.model.C_, errors[len(errors) // 2], f"C = {rounded(facts.model.C_)}")
-        yield chart.svg()
     path: Any = getattr(facts.model, "path_", None) or {}
+    paths = []
+    if facts.c_path is not None:
+        error = "leave-one-out log loss" if facts.classes else f"leave-one-out RMSE ({facts.unit})"
+        C = facts.model.C_
+        paths.append(("Leave-one-out error against C", "C", error, *facts.c_path, C, f"C = {rounded(C)}"))
     if "sizes" in path and "scores" in path and len(path.sizes) >= 3:
-        order = np.argsort(path.sizes)
-        sizes, scores = np.asarray(path.sizes, float)[order], np.asarray(path.scores, float)[order]
-        chart = Chart("Error against basis size", "basis vectors", "recorded score", log_x=True)
-        chart.line(sizes, scores)
-        for place in np.flatnonzero(sizes == path.chosen)[:1]:
-            chart.mark(float(path.chosen), scores[place], counted(path.chosen, "vector"))
+        order, label = np.argsort(path.sizes), counted(path.chosen, "vector")
+        values = path.sizes[order], path.scores[order]
+        paths.append(("Error against basis size", "basis vectors", "recorded score", *values, path.chosen, label))
+    for title, x_name, y_name, x, y, chosen, label in paths:
+        chart = Chart(title, x_name, y_name, log_x=True)
+        chart.line(x, y)
+        chart.mark(chosen, y[np.argmin(np.abs(x - chosen))], label)
         yield chart.svg()
 
 
@@ -218,7 +212,6 @@ def _doubts(facts: Facts) -> Iterator[str]:
                 f"C = {facts.model.C_:.3g} has a leave-one-out error of {rounded(own)}; C = {C[best]:.3g} would have "
                 f"{rounded(errors[best])} {how}."
             )
-    high = 0 if facts.loo is None else int(np.sum(facts.loo.leverage > 0.99))
-    if high:
+    if facts.loo is not None and (high := int(np.sum(facts.loo.leverage > 0.99))):
         who = counted(high, "row alone determines", "rows alone determine")
         yield f"{who} the function nearby (leverage above 0.99): no other rows are near."

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from .. import arrays, diagnose, kernels, sparsify, tune
-from .._words import counted
 from ..estimators import LSSVC, LSSVR
 from ..intervals import ROWS_PER_WIDTH
+from ..progress import counted
 from .facts import Facts
 from .markup import bar_table, escaped, html_table, listed, rounded
 from .quality import distances
@@ -237,8 +237,13 @@ def _errors_table(facts: Facts, compared: Sequence[Predictions]) -> str:
 def cautions(facts: Facts) -> Iterator[str]:
     if facts.loo is None:
         yield "The model has no leave-one-out values: evaluate it on other rows."
-    else:
-        yield from _few_rows(facts)
+    elif facts.rows < 30:
+        yield f"There are only {facts.rows} rows, so all figures below are rough."
+    if facts.classes and facts.loo is not None and len(facts.loo.given) == facts.rows:
+        counts = np.bincount(facts.probability[1][facts.loo.given > 0], minlength=len(facts.classes))
+        if counts.min() < 10:
+            few, smallest = counted(counts.min(), "row"), facts.classes[np.argmin(counts)]
+            yield f"Class {smallest!r} has only {few}, so its figures are rough."
     share = sum(weight for member, weight in facts.members if _chooses_widths(member))
     # many widths, chosen by the same error that evaluates them, overfit it
     if share >= 0.5 and ROWS_PER_WIDTH * len(facts.names) > (facts.rows or 0):
@@ -254,22 +259,11 @@ def cautions(facts: Facts) -> Iterator[str]:
                 yield f"Prediction intervals that should contain {asked:.0%} of the rows contain only {share:.1%}."
 
 
-def _few_rows(facts: Facts) -> Iterator[str]:
-    if facts.rows < 30:
-        yield f"There are only {facts.rows} rows, so all figures below are rough."
-    if facts.classes and len(facts.loo.given) == facts.rows:
-        counts = np.bincount(facts.probability[1][facts.loo.given > 0], minlength=len(facts.classes))
-        smallest = int(np.argmin(counts))
-        if counts[smallest] < 10:
-            few = counted(counts[smallest], "row")
-            yield f"Class {facts.classes[smallest]!r} has only {few}, so its figures are rough."
-
-
 def _chooses_widths(member: Any) -> bool:
     """Whether leave-one-out chose one width for each column of a model that is not a stack."""
-    if diagnose.compares_classifiers(member):
+    if not member.fitted_.is_least_squares:
         return "one width per column" in (getattr(member, "path_", None) or {}).get("plan", ())
-    problem = diagnose.fitted_problem(member)
+    problem = member.fitted_.problem
     if problem is None or "LeaveOneOut" not in problem.paths or problem.asked is None or not member.kernel_.leaves:
         return False
     widths = diagnose.inverse_widths(member)

@@ -3,10 +3,10 @@
 from .components import Components
 from .greedy import FeatureVectors, Forward
 from .kkt_columns import Adaline, AdaPinv, Echelon, InversePrune
-from .l1_step import Substrate
 from .learned import Learned
 from .pruning import Prune
 from .random_bases import Given, KMeans, Random, RandomlyPivoted
+from .substrate import Substrate
 
 __all__ = [
     "AdaPinv",

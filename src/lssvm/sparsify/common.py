@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import Bunch
 
 from .. import arrays
 from ..kernels import Kernel
 from ..problem import Problem, Step, held_out_rows
 from ..rules import numbers, open_share
 from ..tune import tuned
-from .l1_path import L1Path
 
 
 def provisional(problem: Problem, *, supervised: bool = False) -> Problem:
@@ -38,11 +36,6 @@ def kernel_rows(
     return out
 
 
-def kernel_diagonal(kernel: Kernel, problem: Problem) -> np.ndarray:
-    """k(x, x) of all rows of the problem."""
-    return arrays.to_numpy(kernel.diagonal(problem.X))
-
-
 def check_found(step: Step, support: np.ndarray) -> None:
     """Raise ValueError if no basis vector could be chosen."""
     if not len(support):
@@ -50,9 +43,8 @@ def check_found(step: Step, support: np.ndarray) -> None:
 
 
 # Validation rows
-VALIDATION = open_share("a share of the rows between 0 and 1") | numbers(
-    "an array of row numbers", 1, above=-1, kinds="iu"
-)
+ROW_NUMBERS = numbers("an array of row numbers", 1, above=-1, kinds="iu")
+VALIDATION = open_share("a share of the rows between 0 and 1") | ROW_NUMBERS
 
 
 class ValidatedStep(Step):
@@ -74,22 +66,21 @@ class ValidatedStep(Step):
 
 def validation_rows(step: Any, problem: Problem) -> np.ndarray:
     """The validation rows, sorted: those given, or a random share."""
-    rows = problem.rows
-    if np.ndim(step.validation) == 1:
-        given = np.unique(np.asarray(step.validation))
-        if given.min() < 0 or given.max() >= problem.X.shape[0]:
-            raise ValueError(
-                f"{type(step).__name__}: validation contains rows {given.min()} to {given.max()}, but X has rows 0 to "
-                f"{problem.X.shape[0] - 1}."
-            )
-        given = np.intersect1d(given, rows)
-        if not 0 < len(given) < len(rows) - 1:
-            raise ValueError(
-                f"{type(step).__name__}: validation contains {len(given)} of the {len(rows)} rows with positive "
-                "weight: give at least 1, and leave at least 2 for training."
-            )
-        return given
-    return held_out_rows(problem, step.validation, step.random_state)
+    if not step.by_row:
+        return held_out_rows(problem, step.validation, step.random_state)
+    rows, given = problem.rows, np.unique(np.asarray(step.validation))
+    if given.min() < 0 or given.max() >= problem.X.shape[0]:
+        raise ValueError(
+            f"{type(step).__name__}: validation contains rows {given.min()} to {given.max()}, but X has rows 0 to "
+            f"{problem.X.shape[0] - 1}."
+        )
+    given = np.intersect1d(given, rows)
+    if not 0 < len(given) < len(rows) - 1:
+        raise ValueError(
+            f"{type(step).__name__}: validation contains {len(given)} of the {len(rows)} rows with positive "
+            "weight: give at least 1, and leave at least 2 for training."
+        )
+    return given
 
 
 def prepared(problem: Problem, refit: bool) -> tuple[Problem, np.ndarray]:
@@ -115,15 +106,3 @@ def training(problem: Problem, held_out: np.ndarray) -> tuple[np.ndarray, np.nda
     support = rows if problem.support is None else np.setdiff1d(problem.support, held_out)
     support = support if len(support) else np.asarray(problem.support)
     return rows, support, problem.kernel.basis_points(problem.X, support)
-
-
-def record_of(path: L1Path, scores: np.ndarray | None, zeta: float, support: np.ndarray | None) -> Bunch:
-    supports = [np.flatnonzero(row) for row in path.coef]
-    return Bunch(
-        zeta=path.zeta,
-        coef=path.coef,
-        intercept=path.intercept,
-        supports=supports if support is None else [support[places] for places in supports],
-        scores=scores,
-        chosen=zeta,
-    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,8 +16,7 @@ from ..problem import Problem
 from ..rules import Flag, NotNegative, Rule, Seed
 from ..tune import best_C
 from .common import VALIDATION, ValidatedStep, prepared, training, validation_rows
-from .component_blocks import Blocks, component_blocks
-from .max_variation import Piece, Structure, solver_package
+from .max_variation import Blocks, Piece, Structure, component_blocks, solver_package
 
 LAST_RHO = 1e-3  # the grid ends at this multiple of the first rho
 LAST_PIECE = 1e-5  # the whole path ends at this multiple of the first rho
@@ -93,11 +93,7 @@ class Components(ValidatedStep):
     """
 
     def __init__(
-        self,
-        rho: NotNegative | None = None,
-        validation: HeldOut = 0.2,
-        refit: Flag = True,
-        random_state: Seed = None,
+        self, rho: NotNegative | None = None, validation: HeldOut = 0.2, refit: Flag = True, random_state: Seed = None
     ) -> None:
         self.rho = rho
         self.validation = validation
@@ -127,16 +123,15 @@ class Components(ValidatedStep):
                 "rows, or rho."
             )
         X, y = arrays.to_numpy(problem.X), arrays.to_numpy(problem.y)
-        inside = np.zeros(len(X), dtype=bool)
-        inside[rows] = True
         shown = np.concatenate([rows, held_out])
-        blocks = component_blocks(problem.kernel, X[shown], arrays.to_numpy(points), inside[shown])
+        inside = np.arange(len(shown)) < len(rows)
+        blocks = component_blocks(problem.kernel, X[shown], arrays.to_numpy(points), inside)
         search = _Search(blocks, y[rows], weights[rows], y[held_out], weights[held_out])
         numbers = np.array(list(problem.kernel.kept(X.shape[1])))
         if self.rho is not None:
             chosen, pieces = 0, search.solve(float(self.rho))
         elif self.refit:
-            chosen = search.by_refit(_Refits(given, problem, weights, held_out, numbers))
+            chosen = search.by_refit(_refit_score(given, problem, weights, held_out, numbers))
         else:
             chosen, pieces = search.by_validation()
         record = search.record(chosen, numbers)
@@ -183,30 +178,27 @@ class Components(ValidatedStep):
         )
 
 
-class _Refits:
-    """Scores of the ordinary models on sets of kept components, each computed once."""
+def _refit_score(
+    given: Problem, problem: Problem, weights: np.ndarray, held_out: np.ndarray, numbers: np.ndarray
+) -> Callable[[np.ndarray], float]:
+    """The score of the ordinary model on a set of kept components, computed once for each set.
 
-    def __init__(
-        self, given: Problem, problem: Problem, weights: np.ndarray, held_out: np.ndarray, numbers: np.ndarray
-    ) -> None:
-        training = weights.copy()
-        training[held_out] = 0.0
-        self.problem = problem.replace(weights=arrays.like(training, problem.weights), robust=None, reduced=False)
-        if given.C is None:
-            self.problem = self.problem.replace(C=None)  # each model has its own C
-        self.weights, self.held_out, self.numbers = weights, held_out, numbers
-        self.scores: dict[tuple[int, ...], float] = {}
+    It is the mean squared error on the validation rows, or the mean squared leave-one-out residual of all rows.
+    """
+    training = weights.copy()
+    training[held_out] = 0.0
+    C = None if given.C is None else problem.C  # each model has its own C
+    problem = problem.replace(weights=arrays.like(training, problem.weights), robust=None, reduced=False, C=C)
+    rows = held_out if len(held_out) else problem.rows
 
-    def __call__(self, kept: np.ndarray) -> float:
-        """The mean squared error on the validation rows, or the mean squared leave-one-out residual of all rows."""
-        key = tuple(int(number) for number in kept)
-        if key not in self.scores:
-            problem = self.problem.replace(kernel=_restricted(self.problem.kernel, self.numbers[kept]))
-            fit = problem.replace(C=best_C(problem)[0]).solve()
-            rows = self.held_out if len(self.held_out) else problem.rows
-            residuals = arrays.to_numpy(fit.residuals if len(self.held_out) else fit.loo_residuals)[rows]
-            self.scores[key] = float(np.average(np.sum(residuals**2, axis=1), weights=self.weights[rows]))
-        return self.scores[key]
+    @cache
+    def score(kept: tuple[int, ...]) -> float:
+        smaller = problem.replace(kernel=_restricted(problem.kernel, numbers[list(kept)]))
+        fit = smaller.replace(C=best_C(smaller)[0]).solve()
+        residuals = arrays.to_numpy(fit.residuals if len(held_out) else fit.loo_residuals)[rows]
+        return float(np.average(np.sum(residuals**2, axis=1), weights=weights[rows]))
+
+    return lambda kept: score(tuple(kept))
 
 
 class _Search:
@@ -268,15 +260,15 @@ class _Search:
             high = low  # where the next piece begins
         return int(np.argmin(self.scores)), best
 
-    def by_refit(self, refits: _Refits) -> int:
+    def by_refit(self, score: Callable[[np.ndarray], float]) -> int:
         """The index of the rho whose kept components give the best ordinary model."""
         for rho in self._grid():
             self.solve(rho)
-        best = int(np.argmin([refits(kept) for kept in self.kept]))
+        best = int(np.argmin([score(kept) for kept in self.kept]))
         rho = np.array(self.rho)
         for pieces, low, high in self._pieces(rho[max(best - 1, 0)], rho[min(best + 1, len(rho) - 1)]):
             self._add(np.sqrt(low * high), pieces)
-        self.scores = [refits(kept) for kept in self.kept]
+        self.scores = [score(kept) for kept in self.kept]
         scores, sizes = np.array(self.scores), np.array([len(kept) for kept in self.kept])
         allowed = scores <= (1.0 + FEWER) * scores.min()
         fewest = np.flatnonzero(allowed & (sizes == sizes[allowed].min()))
@@ -288,14 +280,12 @@ class _Search:
             return
         paths = [structure.pieces(high, low) for structure in self.structures]
         now = [next(path) for path in paths]
-        upper = high
-        while upper > low:
-            lower = max(end for _, end, _ in now)
-            yield [piece for piece, _, _ in now], min(lower, upper), upper
-            for place, path in enumerate(paths):
-                while now[place][1] >= lower and now[place][1] > low:
-                    now[place] = next(path)
-            upper = min(lower, *(start for _, _, start in now))
+        while high > low:
+            end = max(lower for _, lower, _ in now)
+            yield [piece for piece, _, _ in now], end, high
+            if end > low:
+                now = [last if last[1] < end else next(path) for last, path in zip(now, paths, strict=True)]
+            high = end
 
     def _residuals(self, rho: float, pieces: list[Piece]) -> np.ndarray:
         """Residuals of the validation rows."""

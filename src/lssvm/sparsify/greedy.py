@@ -10,7 +10,7 @@ from .. import arrays
 from ..kernels import Kernel
 from ..problem import Problem, Step
 from ..rules import Count, Seed, Share
-from .common import check_found, kernel_diagonal, kernel_rows, provisional
+from .common import check_found, kernel_rows, provisional
 
 
 class FeatureVectors(Step):
@@ -118,7 +118,7 @@ class FeatureVectors(Step):
         limit = self._limit(len(rows))
         size = min(len(rows), max(500, min(2 * limit, 2000)))
         sample = np.sort(draw.choice(rows, size, replace=False))
-        diagonal = kernel_diagonal(kernel, problem)
+        diagonal = arrays.to_numpy(kernel.diagonal(problem.X))
         own = diagonal[sample]
         inverse = np.divide(1.0, own, out=np.zeros_like(own), where=own > 0)
         left = np.ones(size) * (own > 0)  # share of each sampled row still to be reconstructed

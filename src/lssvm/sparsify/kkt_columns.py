@@ -6,6 +6,7 @@ leave-one-out. Hyper-parameters left at None are chosen first, by leave-one-out 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from scipy.sparse.linalg import eigsh
 from sklearn.utils import Bunch
 
 from .. import arrays
-from ..arrays import Array
 from ..problem import Problem, Step
 from ..rules import Count, Flag, NotNegative, Positive, Share
 from ..tune import mean_loss, tuned
@@ -25,10 +25,7 @@ class _Columns(Step):
     """Base class of steps that solve on some columns of the KKT system."""
 
     needs_squares = True
-
-    @property
-    def needs_all_rows(self) -> bool:
-        return True
+    needs_all_rows = True
 
 
 class InversePrune(_Columns):
@@ -56,20 +53,13 @@ class InversePrune(_Columns):
         self.fraction = fraction
 
     def __call__(self, problem: Problem) -> Problem:
-        problem = _dense(self, problem)
-        a = arrays.to_numpy(self._coefficients(problem))
+        problem, coef = _dense(self, problem), None
+        if problem.fitted is None and problem.robust is None:  # leverages are not needed
+            coef = problem.factorise().system.coefficients()
+        a = arrays.to_numpy(problem.solve().coef if coef is None else coef)
         y = arrays.to_numpy(problem.y)[problem.rows]
         value = np.max(a * y, axis=1) if problem.classification else np.linalg.norm(a, axis=1)
-        return _keep(problem, problem.rows, value, self.fraction)
-
-    @staticmethod
-    def _coefficients(problem: Problem) -> Array:
-        """Coefficients of the model on all rows; leverages are not computed unless robust weights need them."""
-        if problem.fitted is None and problem.robust is None:
-            coefficients = problem.factorise().system.coefficients()
-            if coefficients is not None:
-                return coefficients
-        return problem.solve().coef
+        return _keep(problem, value, self.fraction)
 
 
 class AdaPinv(_Columns):
@@ -100,14 +90,8 @@ class AdaPinv(_Columns):
 
     def __call__(self, problem: Problem) -> Problem:
         problem = _dense(self, problem)
-        A, B = kkt_system(problem)
-        rate = learning_rate(self, A)
-        x = np.zeros_like(B)
-        with np.errstate(over="ignore", invalid="ignore"):
-            for _ in range(self.max_iter):
-                x += rate * (A @ (B - A @ x))
-        check_converging(self, x)
-        return _keep(problem, problem.rows, np.linalg.norm(x[1:], axis=1), self.fraction)
+        x, _ = _descended(self, problem, lambda residual, alive: None)
+        return _keep(problem, np.linalg.norm(x[1:], axis=1), self.fraction)
 
 
 class Echelon(_Columns):
@@ -211,41 +195,57 @@ class Adaline(_Columns):
         if self.signed and not problem.classification:
             raise ValueError("Adaline: signed=True compares y_i r_i, which is defined only for classes: use False.")
         problem = _dense(self, problem)
-        A, B = kkt_system(problem)
-        rate = learning_rate(self, A)
-        sign = B[1:] if self.signed else None
-        labels = problem.labels[problem.rows]
-        alive = np.arange(len(A))  # numbers of the equations; 0 is the bias row
-        x, residual = np.zeros_like(B), B
-        for _ in range(self.max_iter):
-            with np.errstate(over="ignore", invalid="ignore"):
-                x += rate * (A @ residual)
-                residual = B - A @ x
-            check_converging(self, residual)
-            r = residual[1:]
-            small = np.max(np.abs(r) if sign is None else sign[alive[1:] - 1] * r, axis=1) < self.tol
-            kept = _with_survivors(~small, np.max(np.abs(r), axis=1), labels[alive[1:] - 1], problem.classification)
-            if not kept.all():
-                stay = np.concatenate([[True], kept])
-                A, B, x, alive = A[np.ix_(stay, stay)], B[stay], x[stay], alive[stay]
-                residual = B - A @ x
-        support = problem.rows[alive[1:] - 1]
+        y, labels = arrays.to_numpy(problem.y)[problem.rows], problem.labels[problem.rows]
+
+        def large(r: np.ndarray, alive: np.ndarray) -> np.ndarray:
+            size = np.max(np.abs(r), axis=1)
+            kept = np.max(r * y[alive], axis=1) >= self.tol if self.signed else size >= self.tol
+            if problem.classification:  # every class keeps its row with the largest residual
+                for label in np.unique(labels[alive]):
+                    own = np.flatnonzero(labels[alive] == label)
+                    if not kept[own].any():
+                        kept[own[np.argmax(size[own])]] = True
+            if kept.sum() < 2:
+                kept[np.argsort(size)[-2:]] = True
+            return kept
+
+        x, alive = _descended(self, problem, large)
+        support = problem.rows[alive]
         if self.final_solve:
             return _reduced(problem, support)
         coefficients = arrays.like(x[1:], problem.X), arrays.like(x[0], problem.X)
         return problem.with_basis(support, coefficients=coefficients)
 
 
-def _with_survivors(kept: np.ndarray, residual: np.ndarray, labels: np.ndarray, classes: bool) -> np.ndarray:
-    """Keep the row with the largest residual of every class, and at least two rows in all."""
-    kept = kept.copy()
-    if classes:
-        for label in np.unique(labels):
-            if not kept[labels == label].any():
-                kept[np.flatnonzero(labels == label)[np.argmax(residual[labels == label])]] = True
-    if kept.sum() < 2:
-        kept[np.argsort(residual)[-2:]] = True
-    return kept
+def _descended(
+    step: AdaPinv | Adaline, problem: Problem, keep: Callable[[np.ndarray, np.ndarray], np.ndarray | None]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bias and coefficients after Adaline's batch steps, and the rows that they belong to.
+
+    After every step, `keep` gets the residuals and numbers of these rows, and returns a mask of those to keep.
+    """
+    A, B = kkt_system(problem)
+    rate = step.learning_rate
+    if rate is None:
+        start = np.ones(len(A)) / np.sqrt(len(A))
+        largest = np.abs(eigsh(A, k=1, which="LM", v0=start, return_eigenvectors=False, tol=1e-6))
+        rate = 1.0 / float(largest[0]) ** 2
+    alive = np.arange(len(A) - 1)
+    x, residual = np.zeros_like(B), B
+    for _ in range(step.max_iter):
+        with np.errstate(over="ignore", invalid="ignore"):
+            x += rate * (A @ residual)
+            residual = B - A @ x
+        if not np.isfinite(residual).all():
+            raise ValueError(
+                f"{type(step).__name__}: learning_rate={step.learning_rate!r} diverges: lower it, or leave it at None."
+            )
+        kept = keep(residual[1:], alive)
+        if kept is not None and not kept.all():
+            stay = np.append(True, kept)
+            A, B, x, alive = A[np.ix_(stay, stay)], B[stay], x[stay], alive[kept]
+            residual = B - A @ x
+    return x, alive
 
 
 def kkt_system(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
@@ -258,23 +258,6 @@ def kkt_system(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     weights, y = arrays.to_numpy(problem.weights)[rows], arrays.to_numpy(problem.y)[rows]
     A.flat[n + 2 :: n + 2] += 1.0 / (float(problem.C or 1.0) * weights)
     return A, np.vstack([np.zeros((1, y.shape[1])), y])
-
-
-def learning_rate(step: AdaPinv | Adaline, A: np.ndarray) -> float:
-    """The given rate, or 1/|A|^2."""
-    if step.learning_rate is None:
-        start = np.ones(len(A)) / np.sqrt(len(A))
-        largest = np.abs(eigsh(A, k=1, which="LM", v0=start, return_eigenvectors=False, tol=1e-6))
-        return float(1.0 / largest[0] ** 2)
-    return step.learning_rate
-
-
-def check_converging(step: AdaPinv | Adaline, x: np.ndarray) -> None:
-    """Raise ValueError if the iterates have overflowed."""
-    if not np.isfinite(x).all():
-        raise ValueError(
-            f"{type(step).__name__}: learning_rate={step.learning_rate!r} diverges: lower it, or leave it at None."
-        )
 
 
 def _echelon_columns(A: np.ndarray, tol: float) -> np.ndarray:
@@ -306,13 +289,12 @@ def _dense(step: Step, problem: Problem) -> Problem:
     return problem
 
 
-def _keep(problem: Problem, support: np.ndarray, value: np.ndarray, fraction: float) -> Problem:
+def _keep(problem: Problem, value: np.ndarray, fraction: float) -> Problem:
     """The reduced problem on the rows with the largest values."""
-    count = max(2, len(support) - int(fraction * len(support)))
-    return _reduced(problem, support[np.argsort(-value, kind="stable")[:count]])
+    count = max(2, len(value) - int(fraction * len(value)))
+    return _reduced(problem, problem.rows[np.argsort(-value, kind="stable")[:count]])
 
 
 def _reduced(problem: Problem, support: np.ndarray, **changes: Any) -> Problem:
-    if len(support) == len(problem.rows):  # all columns: the solution is that of the whole system
-        return problem.with_basis(support, **changes)
-    return problem.with_basis(support, reduced=True, **changes)
+    # with all columns, the solution is that of the whole system
+    return problem.with_basis(support, reduced=len(support) < len(problem.rows), **changes)

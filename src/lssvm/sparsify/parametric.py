@@ -154,8 +154,8 @@ class Parametric:
             zero = self.zero(working)
             rise[working] = 0.0
             rise[zero[self.parts]] = 0.0
-            enter, entering = _first(-excess, rise)
-            leave, leaving = _first(optimum.multipliers, -slope.multipliers)
+            enter, entering = first_zero(-excess, rise)
+            leave, leaving = first_zero(optimum.multipliers, -slope.multipliers)
             step = min(enter, leave, length - here)
             last = step >= length - here
             line = Line(optimum, slope, here, length if last else here + step)
@@ -229,7 +229,7 @@ class Parametric:
         return larger
 
 
-def _first(room: np.ndarray, fall: np.ndarray) -> tuple[float, int]:
+def first_zero(room: np.ndarray, fall: np.ndarray) -> tuple[float, int]:
     """The smallest distance at which one of the distances `room`, decreasing at rates `fall`, is 0; and its index.
 
     Of several, it is the one with the largest rate.

@@ -10,7 +10,7 @@ import scipy.linalg
 from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays, system
-from ..arrays import EPS, Array, parallel
+from ..arrays import EPS, Array
 from ..arrays.threads import run_pair
 from ..kernels import Kernel
 from ..problem import Fit, Problem, Step, check_memory, held_out_rows, whiten
@@ -93,90 +93,98 @@ class Prune(Step):
                 "Learned): use Prune with a step that chooses rows, such as Random."
             )
         problem = tuned(problem)
-        support = problem.rows if problem.support is None else np.sort(np.asarray(problem.support))
-        held_out = np.empty(0, dtype=np.intp)
-        if self.score == "validation":
-            held_out = held_out_rows(problem, VALIDATION, self.random_state)
-            support = np.setdiff1d(support, held_out)
-        trail = _Trail(self, problem, support)
-        counts = bool(np.isin(support, problem.rows).all())
-        fixed = not self.retune and self.score != "kfold"
-        if self.rows == "keep" and self.score == "loo" and fixed:
-            self._downdate(problem, support, trail)
-        elif self.rows == "drop" and fixed and problem.robust is None and counts:
-            self._drop_rows(problem, support, held_out, trail)
+        path = _Path(self, problem)
+        path.follow()
+        chosen = path.choose()
+        kernel, C = path.tuned.get(len(chosen), (problem.kernel, problem.C))
+        sizes, scores = np.array([len(rows) for rows in path.supports]), np.array(path.scores)
+        record = Bunch(sizes=sizes, scores=scores, supports=path.supports, chosen=len(chosen))
+        paths = {**problem.paths, type(self).__name__: record}
+        weights = _only(problem, chosen) if self.rows == "drop" else problem.weights
+        return problem.with_basis(chosen, kernel=kernel, C=C, weights=weights, paths=paths)
+
+
+class _Path:
+    """The path so far (sizes, scores, supports), how it is computed, and the rules for stopping and choosing.
+
+    Scores are mean losses over the rows of the problem before pruning, with their weights there.
+    """
+
+    def __init__(self, step: Prune, problem: Problem) -> None:
+        self.step, self.problem, rows = step, problem, problem.rows
+        self.first = rows if problem.support is None else np.sort(np.asarray(problem.support))
+        self.held_out, self.scored = np.empty(0, dtype=np.intp), np.arange(len(rows))
+        if step.score == "validation":
+            self.held_out = held_out_rows(problem, VALIDATION, step.random_state)
+            self.first, self.scored = np.setdiff1d(self.first, self.held_out), np.searchsorted(rows, self.held_out)
+        self.folds = np.array_split(check_random_state(step.random_state).permutation(rows), 10)
+        self.labels = problem.labels if problem.classification else None
+        # at least n (or 2 if n is None), and one vector of every class
+        classes = 1 if self.labels is None else len(np.unique(self.labels[self.first]))
+        self.least = max(step.n or 2, classes, 2 if step.rows == "drop" else 1)
+        self.scores: list[float] = []
+        self.supports: list[np.ndarray] = []
+        self.tuned: dict[int, tuple[Kernel, float | None]] = {}
+
+    def follow(self) -> None:
+        """Compute the path."""
+        step, problem = self.step, self.problem
+        fixed = not step.retune and step.score != "kfold"
+        if step.rows == "keep" and step.score == "loo" and fixed:
+            self._keep_rows()
+        elif step.rows == "drop" and fixed and problem.robust is None and np.isin(self.first, problem.rows).all():
+            self._drop_rows()
         else:
-            self._refit(problem, support, held_out, trail, problem)
-        chosen = trail.choose()
-        kernel, C = trail.tuned.get(len(chosen), (problem.kernel, problem.C))
-        result = problem.with_basis(chosen, kernel=kernel, C=C)
-        if self.rows == "drop":
-            result = result.replace(weights=_only(problem, chosen))
-        path = Bunch(
-            sizes=np.array([len(rows) for rows in trail.supports]),
-            scores=np.array(trail.scores),
-            supports=trail.supports,
-            chosen=len(chosen),
-        )
-        return result.replace(paths={**problem.paths, type(self).__name__: path})
+            self._refit(problem, self.first)
 
-    def _refit(
-        self, problem: Problem, support: np.ndarray, held_out: np.ndarray, trail: _Trail, start: Problem
-    ) -> None:
-        """The path by refitting at every size; `start` is the problem before pruning."""
-        folds = np.array_split(check_random_state(self.random_state).permutation(start.rows), 10)
+    # Rules
+    def score(self, residuals: Array) -> float:
+        """The mean loss of residuals of the rows with positive weight."""
+        weights = arrays.to_numpy(self.problem.weights)[self.problem.rows][self.scored]
+        return mean_loss(self.problem, arrays.to_numpy(residuals)[self.scored], weights)
+
+    def ends(self, support: np.ndarray, score: float) -> bool:
+        """Add a point to the path; whether it is the last one."""
+        self.supports.append(support)
+        self.scores.append(score)
+        if len(support) <= self.least:
+            return True
+        return self.step.n is None and score > (1.0 + 2.0 * self.step.tolerance) * min(self.scores) + EPS
+
+    def stay(self, coef: np.ndarray) -> np.ndarray:
+        """Mask of the vectors to keep: all but those with the smallest coefficients, and the largest of every class."""
+        support = self.supports[-1]
+        count = min(max(1, int(self.step.fraction * len(support))), len(support) - self.least)
+        order = np.argsort(np.einsum("ij,ij->i", coef, coef), kind="stable")
+        if self.labels is not None:
+            last_of_class = np.unique(self.labels[support[order]][::-1], return_index=True)[1]
+            order = np.delete(order, len(order) - 1 - last_of_class)
+        stay = np.ones(len(support), dtype=bool)
+        stay[order[:count]] = False
+        return stay
+
+    def choose(self) -> np.ndarray:
+        """The last support if n is given, otherwise the smallest one within the tolerance of the best score."""
+        if self.step.n is not None:
+            return self.supports[-1]
+        limit = (1.0 + self.step.tolerance) * min(self.scores) + EPS
+        good = [support for support, score in zip(self.supports, self.scores, strict=True) if score <= limit]
+        return min(good, key=len)
+
+    # By refitting at every size
+    def _refit(self, problem: Problem, support: np.ndarray) -> None:
         while True:
-            weights = _only(problem, support) if self.rows == "drop" else problem.weights
-            weights = arrays.put(weights + 0.0, held_out, arrays.zeros((len(held_out),), weights))
+            weights = _only(problem, support) if self.step.rows == "drop" else problem.weights
+            weights = arrays.put(weights + 0.0, self.held_out, arrays.zeros((len(self.held_out),), weights))
             current = problem.with_basis(support, weights=weights)
-            if self.retune:
-                current = self._tune_again(current, start, folds, held_out)
+            if self.step.retune:
+                current = self._tune_again(current)
                 problem = problem.replace(kernel=current.kernel, C=current.C)
-            trail.tuned[len(support)] = current.kernel, current.C
+            self.tuned[len(support)] = current.kernel, current.C
             fit = current.solve()
-            trail.add(support, self._score(current, fit, start, folds, held_out))
-            if trail.done():
+            if self.ends(support, self._score_of(current, fit)):
                 return
-            support = support[trail.stay(self._coefficients(current, fit))]
-
-    def _drop_rows(self, problem: Problem, support: np.ndarray, held_out: np.ndarray, trail: _Trail) -> None:
-        """The path of ``rows="drop"``, with one factorisation per halving of the basis.
-
-        In the scaled coefficients a = P S t of the dual system, dropping rows R changes P to P - P_R P_RR^-1 P_R' and a
-        to a - P_R P_RR^-1 a_R on the other rows; the bias follows from the residuals of these.
-        """
-        rows, ridge = problem.rows, 1.0 / float(problem.C or 1.0)
-        check_memory(len(rows), 3, problem.X)
-        points = problem.kernel.basis_points(problem.X, support)
-        K = arrays.to_numpy(problem.kernel.evaluate(arrays.take(problem.X, rows), points))
-        y, v = (arrays.to_numpy(a)[rows] for a in (problem.y, problem.weights))
-        scored = np.searchsorted(rows, held_out) if self.score == "validation" else slice(None)
-        own = np.searchsorted(rows, support)
-        coef = np.zeros((len(support), y.shape[1]))
-        place = np.arange(len(support))  # columns of K
-        while True:
-            start = place
-            at = own[place]
-            inverse = system.dual_inverse(K[np.ix_(at, place)], y[at], v[at], ridge)
-            if inverse is None:  # the user's own matrix is not positive definite
-                self._refit(problem, support[place], held_out, trail, problem)
-                return
-            (P, a), w = inverse, np.sqrt(v[at, None])
-            elimination, alive = Elimination(P, 0), np.arange(len(place))
-            while 2 * len(place) > len(start):
-                at, a_now, w_now = own[place], a[alive], w[alive]
-                coef[:] = 0.0
-                coef[place] = w_now * a_now
-                residuals = y - K @ coef
-                residuals -= v[at] @ (residuals[at] - ridge * a_now / w_now) / v[at].sum()
-                residuals[at] = a_now / (w_now * elimination.diagonal[alive, None])
-                trail.add(support[place], mean_loss(problem, residuals[scored], v[scored]))
-                if trail.done():
-                    return
-                stay = trail.stay(coef[place])
-                gone, alive, place = alive[~stay], alive[stay], place[stay]
-                if elimination.drop(gone, a) is None:
-                    break
+            support = support[self.stay(self._coefficients(current, fit))]
 
     @staticmethod
     def _coefficients(current: Problem, fit: Fit) -> np.ndarray:
@@ -189,40 +197,66 @@ class Prune(Step):
                 return np.linalg.pinv(T, rcond=1e-7) @ arrays.to_numpy(primal.projected())
         return arrays.to_numpy(fit.coef)
 
-    def _score(
-        self, current: Problem, fit: Fit, start: Problem, folds: list[np.ndarray], held_out: np.ndarray
-    ) -> float:
-        """Mean loss over the rows of the problem before pruning, with their weights there."""
-        weights = arrays.to_numpy(start.weights)
+    def _score_of(self, current: Problem, fit: Fit) -> float:
         residuals = fit.loo_residuals
-        rows = held_out if self.score == "validation" else start.rows
-        if self.score == "kfold":
+        if self.step.score == "kfold":
             factor = current.replace(weights=fit.weights).factorise()
-            residuals = factor.block_residuals(folds, fit.C)
-        return mean_loss(start, arrays.to_numpy(residuals)[rows], weights[rows])
+            residuals = factor.block_residuals(self.folds, fit.C)
+        return self.score(arrays.take(residuals, self.problem.rows))
 
-    def _tune_again(self, current: Problem, start: Problem, folds: list[np.ndarray], held_out: np.ndarray) -> Problem:
+    def _tune_again(self, current: Problem) -> Problem:
         """Tune C and a common factor of the widths by the simplex method, within a factor of 5 of their values."""
 
         def at(logs: np.ndarray) -> Problem:
             C, factor = np.exp(np.clip(logs, -math.log(5.0), math.log(5.0)))
             return current.replace(C=float(current.C or 1.0) * float(C), kernel=current.kernel.scaled(float(factor)))
 
-        corners = np.array([[0.0, 0.0], [0.7, 0.0], [0.0, 0.3]])
-
         def score(logs: np.ndarray) -> float:
             tried = at(logs)
-            return self._score(tried, tried.solve(), start, folds, held_out)
+            return self._score_of(tried, tried.solve())
 
-        found = scipy.optimize.minimize(
-            score,
-            corners[0],
-            method="Nelder-Mead",
-            options={"initial_simplex": corners, "maxfev": 25, "xatol": 0.05},
-        )
-        return at(found.x)
+        corners = np.array([[0.0, 0.0], [0.7, 0.0], [0.0, 0.3]])
+        options: Any = {"initial_simplex": corners, "maxfev": 25, "xatol": 0.05}
+        return at(scipy.optimize.minimize(score, corners[0], method="Nelder-Mead", options=options).x)
 
-    def _downdate(self, problem: Problem, support: np.ndarray, trail: _Trail) -> None:
+    # By updates
+    def _drop_rows(self) -> None:
+        """The path of ``rows="drop"``, with one factorisation per halving of the basis.
+
+        In the scaled coefficients a = P S t of the dual system, dropping rows R changes P to P - P_R P_RR^-1 P_R' and a
+        to a - P_R P_RR^-1 a_R on the other rows; the bias follows from the residuals of these.
+        """
+        problem, support = self.problem, self.first
+        rows, ridge = problem.rows, 1.0 / float(problem.C or 1.0)
+        check_memory(len(rows), 3, problem.X)
+        points = problem.kernel.basis_points(problem.X, support)
+        K = arrays.to_numpy(problem.kernel.evaluate(arrays.take(problem.X, rows), points))
+        y, v = (arrays.to_numpy(a)[rows] for a in (problem.y, problem.weights))
+        own = np.searchsorted(rows, support)
+        coef = np.zeros((len(support), y.shape[1]))
+        place = np.arange(len(support))  # columns of K
+        while True:
+            start, at = place, own[place]
+            inverse = system.dual_inverse(K[np.ix_(at, place)], y[at], v[at], ridge)
+            if inverse is None:  # the user's own matrix is not positive definite
+                return self._refit(problem, support[place])
+            (P, a), w = inverse, np.sqrt(v[at, None])
+            elimination, alive = Elimination(P, 0), np.arange(len(place))
+            while 2 * len(place) > len(start):
+                at, a_now, w_now = own[place], a[alive], w[alive]
+                coef[:] = 0.0
+                coef[place] = w_now * a_now
+                residuals = y - K @ coef
+                residuals -= v[at] @ (residuals[at] - ridge * a_now / w_now) / v[at].sum()
+                residuals[at] = a_now / (w_now * elimination.diagonal[alive, None])
+                if self.ends(support[place], self.score(residuals)):
+                    return None
+                stay = self.stay(coef[place])
+                gone, alive, place = alive[~stay], alive[stay], place[stay]
+                if elimination.drop(gone, a) is None:
+                    break
+
+    def _keep_rows(self) -> None:
         """The path of ``rows="keep"`` from one factorisation, or from several if digits are lost.
 
         If the vectors are linearly dependent, the models are refitted instead.
@@ -232,24 +266,20 @@ class Prune(Step):
         coefficients likewise, and removes the span of G_R from the fit: with P_RR = L L', A = G_R L^-T and
         c = L^-1 beta_R, the residuals w e grow by A c and the leverages decrease by the squared norms of the rows of A.
         """
-        ridge = 1.0 / float(problem.C or 1.0)
+        problem, support = self.problem, self.first
         weights = problem.weights if problem.robust is None else problem.solve().weights
         weighted = problem.with_basis(support, weights=weights, robust=None)
         w = np.sqrt(arrays.to_numpy(weights)[weighted.rows])[:, None]
-        loss_weights = arrays.to_numpy(problem.weights)[weighted.rows]
         while True:
-            inverse = _inverse_of(weighted.with_basis(support), ridge)
+            inverse = _inverse_of(weighted.with_basis(support), 1.0 / float(problem.C or 1.0))
             if inverse is None:
-                self._refit(weighted, support, np.empty(0, dtype=np.intp), trail, problem)
-                return
+                return self._refit(weighted, support)
             columns, coef, e, complement = inverse
             elimination, alive = Elimination(columns, len(w)), np.arange(len(support))
             while True:
-                loo = e / np.maximum(complement, EPS)[:, None]
-                trail.add(support[alive], mean_loss(problem, loo, loss_weights))
-                if trail.done():
-                    return
-                stay = trail.stay(coef[alive])
+                if self.ends(support[alive], self.score(e / np.maximum(complement, EPS)[:, None])):
+                    return None
+                stay = self.stay(coef[alive])
                 gone, alive = alive[~stay], alive[stay]
                 dropped = elimination.drop(gone, coef)
                 if dropped is None:
@@ -308,51 +338,6 @@ def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None
     return columns, w * a, ridge * a / w, ridge * P.diagonal()
 
 
-class _Trail:
-    """The path so far (sizes, scores, supports), and the rules for stopping, dropping and choosing."""
-
-    def __init__(self, step: Prune, problem: Problem, support: np.ndarray) -> None:
-        self.step = step
-        self.labels = problem.labels if problem.classification else None
-        # at least n (or 2 if n is None), and one vector of every class
-        classes = 1 if self.labels is None else len(np.unique(self.labels[support]))
-        self.least = max(step.n or 2, classes, 2 if step.rows == "drop" else 1)
-        self.scores: list[float] = []
-        self.supports: list[np.ndarray] = []
-        self.tuned: dict[int, tuple[Kernel, float | None]] = {}
-
-    def add(self, support: np.ndarray, score: float) -> None:
-        self.supports.append(support)
-        self.scores.append(score)
-
-    def done(self) -> bool:
-        if len(self.supports[-1]) <= self.least:
-            return True
-        return self.step.n is None and self.scores[-1] > (1.0 + 2.0 * self.step.tolerance) * min(self.scores) + EPS
-
-    def stay(self, coef: np.ndarray) -> np.ndarray:
-        """Mask of the vectors to keep: all but those with the smallest coefficients, and the largest of every class."""
-        support = self.supports[-1]
-        count = min(max(1, int(self.step.fraction * len(support))), len(support) - self.least)
-        order = np.argsort(np.einsum("ij,ij->i", coef, coef), kind="stable")
-        if self.labels is not None:
-            labels, free = self.labels[support[order]], np.ones(len(order), dtype=bool)
-            for label in range(labels.max() + 1):
-                free[np.flatnonzero(labels == label)[-1:]] = False
-            order = order[free]
-        stay = np.ones(len(support), dtype=bool)
-        stay[order[:count]] = False
-        return stay
-
-    def choose(self) -> np.ndarray:
-        """The last support if n is given, otherwise the smallest one within the tolerance of the best score."""
-        if self.step.n is not None:
-            return self.supports[-1]
-        limit = (1.0 + self.step.tolerance) * min(self.scores) + EPS
-        good = [support for support, score in zip(self.supports, self.scores, strict=True) if score <= limit]
-        return min(good, key=len)
-
-
 class Elimination:
     """Rows [G', P] of a system (overwritten), P symmetric, as vectors R are dropped.
 
@@ -379,11 +364,11 @@ class Elimination:
         F, new = self.F[:delayed, :end], self.F[delayed : delayed + len(rows), :end]
         new[...] = self.columns[rows][:, :end]
         if delayed:
-            parallel.add_product(new, -F[:, own].T, F, 1.0)
+            arrays.add_product(new, -F[:, own].T, F)
         L = arrays.cholesky(new[:, own])
         if L is None or np.any(L.diagonal() ** 2 < CANCELLED * self.start[gone]):
             return None
-        parallel.solve_columns(L, new)
+        arrays.solve_columns(L, new)
         part, in_P = arrays.solve_lower(L, values[gone]), new[:, self.offset :]
         values[self.left] -= in_P.T @ part
         self.diagonal[self.left] -= np.einsum("ij,ij->j", in_P, in_P)
@@ -405,4 +390,4 @@ class Elimination:
         self.place[self.left[holes]] = holes
         self.left, self.gone, end = self.left[:count], self.gone[:0], self.offset + count
         F = self.F[:delayed, :end]
-        parallel.add_product(self.columns[:count, :end], -F[:, self.offset :].T, F, 1.0)
+        arrays.add_product(self.columns[:count, :end], -F[:, self.offset :].T, F)

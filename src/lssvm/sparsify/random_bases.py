@@ -9,22 +9,12 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays, progress
-from .._words import counted
 from ..problem import Problem, Step, column_spread
-from ..progress import work
+from ..progress import counted
 from ..rules import Count, Rule, Seed, shown
 from ..system import iterative
-from ..tune import (
-    CONSTANTS,
-    LeaveOneOut,
-    best_C,
-    most_for_C,
-    sample_of,
-    tuned,
-    warn_at_edge,
-    with_best_C,
-)
-from .common import check_found, kernel_diagonal, kernel_rows, provisional
+from ..tune import CONSTANTS, LeaveOneOut, best_C, most_for_C, sample_of, tuned, warn_at_edge, with_best_C
+from .common import check_found, kernel_rows, provisional
 
 SIZES = (500, 1000, 2000)  # sizes of `Random()`; the first two are compared
 GAINS = (0.03, 0.05)  # relative decrease of the RMS leave-one-out residual needed for the second and the third
@@ -148,7 +138,6 @@ class Random(Step):
         """As many of the drawn rows as pay off, with the kernel and C chosen in the comparison."""
         sample = sample_of(problem, SAMPLE_ROWS, drawn)
         last = progress.expect(lambda: most_for_C(problem.with_basis(drawn[: SIZES[0]])))
-        sizes = progress.expect(lambda: sum(work(len(sample), n, every=True) for n in SIZES[:2]))
         basis = lambda n: np.searchsorted(sample, drawn[:n])  # noqa: E731
         known = tuned(problem.subset(sample).with_basis(basis(SIZES[0])), on_all_rows=False)
         record = known.paths.get(LeaveOneOut.__name__, {})
@@ -157,8 +146,7 @@ class Random(Step):
         measured = known.replace(C=problem.C)
         if tried and known.robust is not None:
             measured = measured.replace(weights=known.solve().weights, robust=None)
-        with sizes:
-            scores = [best_C(measured.with_basis(basis(n)))[1] for n in tried]
+        scores = [best_C(measured.with_basis(basis(n)))[1] for n in tried]
         gain = 1.0 - (scores[1] / scores[0]) ** 0.5 if scores and scores[0] > 0 else 0.0
         size = size_that_pays(gain, len(drawn))
         chosen = problem.with_basis(drawn[:size])
@@ -226,7 +214,7 @@ def randomly_pivoted(problem: Problem, n: int, draw: np.random.RandomState) -> n
     def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
         return kernel_rows(kernel, problem, rows[picked], rows if columns is None else rows[columns], out=out)
 
-    diagonal = kernel_diagonal(kernel, problem)[rows]
+    diagonal = arrays.to_numpy(kernel.diagonal(problem.X))[rows]
     floor = len(rows) * arrays.EPS * float(diagonal.sum())
     return rows[iterative.randomly_pivoted(block, diagonal, n, floor, draw)[0]]
 

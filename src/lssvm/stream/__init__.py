@@ -8,17 +8,17 @@ weight) over all chunks. The sum is a tree of fixed shape: the same chunks give 
 worker adds them.
 """
 
-from .rows import SAMPLE_ROWS as SAMPLE_ROWS
-from .rows import Sample as Sample
-from .rows import Scan as Scan
-from .rows import fingerprint as fingerprint
-from .rows import sample_rows as sample_rows
+from .sources import SAMPLE_ROWS as SAMPLE_ROWS
 from .sources import Chunks as Chunks
 from .sources import SameRows as SameRows
+from .sources import Sample as Sample
+from .sources import Scan as Scan
 from .sources import Source as Source
 from .sources import add_all as add_all
 from .sources import as_source as as_source
+from .sources import fingerprint as fingerprint
 from .sources import groups as groups
+from .sources import sample_rows as sample_rows
 from .sums import ChunkedFit as ChunkedFit
 from .sums import LooSample as LooSample
 from .sums import Passes as Passes

@@ -14,8 +14,7 @@ from ..arrays import EPS, Array
 from ..problem import Problem, Whitening, rounding_error, warn_of_leverage, whiten
 from ..robust import WeightFunction
 from ..rules import TINY, Count, Penalty, Positive, row_weights, values
-from .rows import SAMPLE_ROWS, Sample, sample_rows, smallest_keys
-from .sources import SameRows
+from .sources import SAMPLE_ROWS, SameRows, Sample, sample_rows, smallest_keys
 
 Solved = tuple[
     system.NormalEquations, tuple[Array, ...]
@@ -59,14 +58,14 @@ class Stream:
         """Coefficients of the basis points, and bias."""
         if self.moments is None:
             raise ValueError("The stream has no rows yet: add a chunk first.")
-        theta, intercept, condition = self.moments.solve(1.0 / self.C)
-        if EPS * condition > 1e-6:
+        equations = self.moments.system(1.0 / self.C)
+        if EPS * equations.condition > 1e-6:
             warnings.warn(
-                f"The sums over the chunks have a condition number of {condition:.1e}: few digits of the coefficients "
-                "are correct. Lower C, or use fit or fit_chunks, which read the rows again.",
+                f"The sums over the chunks have a condition number of {equations.condition:.1e}: few digits of the "
+                "coefficients are correct. Lower C, or use fit or fit_chunks, which read the rows again.",
                 stacklevel=arrays.user_level(),
             )
-        return self.whitening.expand(theta), intercept
+        return self.whitening.expand(equations.coef), equations.intercept
 
 
 def start_stream(problem: Problem) -> Stream:

@@ -18,28 +18,24 @@ Ridge, weights and basis are held fixed.
 from __future__ import annotations
 
 from .batches import BatchedPairs as BatchedPairs
-from .dual import Dual as Dual
 from .dual import dual_inverse as dual_inverse
 from .dual import factorise_dual as factorise_dual
-from .moments import PLAIN as PLAIN
-from .moments import MomentAccumulator as MomentAccumulator
-from .moments import Moments as Moments
-from .moments import NormalEquations as NormalEquations
-from .moments import refined as refined
-from .moments import solve_in_passes as solve_in_passes
+from .dual import factorise_products as factorise_products
 from .orthogonal import ORTHOGONAL as ORTHOGONAL
+from .orthogonal import PLAIN as PLAIN
 from .orthogonal import QUICK as QUICK
 from .orthogonal import SURE as SURE
+from .orthogonal import Moments as Moments
+from .orthogonal import NormalEquations as NormalEquations
 from .orthogonal import cholesky_pass as cholesky_pass
 from .orthogonal import expected_loss as expected_loss
+from .orthogonal import moments_of as moments_of
 from .orthogonal import orthogonalise as orthogonalise
+from .orthogonal import refined as refined
+from .orthogonal import solve_in_passes as solve_in_passes
 from .primal import Primal as Primal
-from .primal import Wide as Wide
 from .primal import factorise_primal as factorise_primal
-from .primal import factorise_wide as factorise_wide
-from .reduced import Reduced as Reduced
-from .reduced import factorise_reduced as factorise_reduced
-from .solution import Solution as Solution
+from .primal import factorise_reduced as factorise_reduced
 from .solution import System as System
 from .solution import close_to_one as close_to_one
 from .solution import weighted_gram as weighted_gram

@@ -5,6 +5,8 @@ rest), there is a single system with several targets. The result is accurate eno
 more digits of leverages near 1. With A = K + diag(1/(C v)) the coefficients are P t, where
 
     P = A^-1 - u u'/(1'u),  u = A^-1 1,    leave-one-out values:  t_i - (P t)_i/P_ii.
+
+Other losses need Newton's method, which solves one problem after the other: it takes steps of different lengths.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from .. import arrays
 from ..arrays import NumericalError
 from ..arrays.threads import run_each_alone
 from ..losses import Loss
-from .newton import Binary, loo_gradient, solve_dual
+from .newton import loo_gradient, solve_dual
 
 PADDING = 1.3  # largest ratio of the sizes of the problems in a batch
 LOST = 1e-12  # share of a diagonal element below which rounding errors are all that is left
@@ -27,8 +29,8 @@ TOLERANCE = 1e-4  # of the decision values from Newton's method, if the gradient
 ROUGH = 1e-2  # the same to compare settings
 WORK = 2**24  # largest sum of cubed sizes in a batch of several problems: enough for a thread at a time
 
-Runs = list[tuple[slice, slice]]  # consecutive rows of a problem: their place in the kernel matrix and in the problem
 Binaries = list[tuple[np.ndarray, np.ndarray]]  # rows and targets of each problem
+Gradient = Callable[[np.ndarray], tuple[np.ndarray, float]]
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class PairSolution:
     intercept: np.ndarray  # (problems,)
     decision: np.ndarray  # (rows, problems)
     loo: np.ndarray  # (rows, problems): leave-one-out values
-    gradient: Callable[[np.ndarray], tuple[np.ndarray, float]]
+    gradient: Gradient
     """The derivatives in K and log C of a function of the leave-one-out values, from its derivatives in these."""
 
 
@@ -59,12 +61,14 @@ class BatchedPairs:
 
     def __init__(self, columns: Binaries, weights: np.ndarray) -> None:
         self.columns, self.weights = columns, weights
+        # rows of problems as slices: two per pair of classes if the rows of a search are sorted by class
         self.runs = [_runs(rows) for rows, _ in columns]
         sizes = np.array([len(rows) for rows, _ in columns])
-        if all(len(rows) == len(weights) for rows, _ in columns):
-            self.batches = [self._batch(np.arange(len(columns))[None, :])]
-            return
+        self.alone = [self._batch(np.array([[number]])) for number in np.flatnonzero(sizes)]
         self.batches = []
+        if np.all(sizes == len(weights)):
+            self.batches.append(self._batch(np.arange(len(columns))[None, :]))
+            return
         order = np.argsort(sizes, kind="stable")
         order = order[sizes[order] > 0]  # both classes of a pair may be missing in a part of the rows
         while len(order):
@@ -89,85 +93,43 @@ class BatchedPairs:
         self, K: np.ndarray, C: float, loss: Loss, start: np.ndarray | None = None, *, with_gradient: bool = False
     ) -> PairSolution:
         """Solve all problems; `start` are decision values (rows, problems) from which Newton's method may start."""
-        return self._squares(K, C) if loss.is_quadratic else self._newton(K, C, loss, start, with_gradient)
-
-    def _squares(self, K: np.ndarray, C: float) -> PairSolution:
+        batches = self.batches if loss.is_quadratic else self.alone
         coef, decision, loo = (np.zeros((len(K), len(self.columns))) for _ in range(3))
         intercept = np.zeros(len(self.columns))
-        solved: dict[int, tuple[np.ndarray, ...]] = {}
+        gradients: dict[int, Gradient] = {}
 
         def solve(place: int) -> None:
-            batch = self.batches[place]
-            P, a, q, b = _inverse(self._blocks(K, batch), batch, C)
-            ridge = 1.0 / (C * batch.weights)
-            solved[place], intercept[batch.numbers] = (P, a, q), b
-            t = batch.targets
-            for out, values in ((coef, a), (decision, t - ridge[:, :, None] * a), (loo, t - a / q[:, :, None])):
-                _put(out, batch, values)
+            batch = batches[place]
+            A = self._blocks(K, batch)
+            if loss.is_quadratic:
+                found, gradients[place] = _least_squares(A, batch, C)
+            else:
+                first = None if start is None else start[batch.rows[0], batch.numbers[0, 0]]
+                found, gradients[place] = _newton(A[0], batch, C, loss, first, with_gradient)
+            *values, intercept[batch.numbers] = found
+            system, row = np.nonzero(batch.inside)
+            for out, own in zip((coef, decision, loo), values, strict=True):
+                out[batch.rows[system, row, None], batch.numbers[system]] = own[system, row]
 
         def gradient(in_loo: np.ndarray) -> tuple[np.ndarray, float]:
-            """As `newton.loo_gradient`; the first is not symmetric: only sums with symmetric matrices are needed."""
-            parts: dict[int, np.ndarray] = {}
+            parts: dict[int, tuple[np.ndarray, float]] = {}
 
             def differentiate(place: int) -> None:
-                batch, (P, a, q) = self.batches[place], solved[place]
-                g = in_loo[batch.rows[:, :, None], batch.numbers[:, None, :]] * batch.inside[:, :, None]
-                scaled = P * (-np.sum(g * a, axis=2) / q**2)[:, None, :]
-                parts[place] = scaled @ P
-                moved = P @ (g / q[:, :, None])
-                parts[place] += np.matmul(moved, a.transpose(0, 2, 1), out=scaled)
+                batch = batches[place]
+                own = in_loo[batch.rows[:, :, None], batch.numbers[:, None, :]] * batch.inside[:, :, None]
+                parts[place] = gradients[place](own)
 
-            run_each_alone(differentiate, range(len(self.batches)))
+            run_each_alone(differentiate, range(len(batches)))
             G, in_C = np.zeros_like(K), 0.0
-            for place, batch in enumerate(self.batches):
-                in_C -= float(np.sum(np.einsum("gii->gi", parts[place]) / (C * batch.weights)))
-                for own, part in zip(batch.numbers, parts[place], strict=True):
+            for place, batch in enumerate(batches):
+                in_C += parts[place][1]
+                for own, part in zip(batch.numbers, parts[place][0], strict=True):
                     for rows, inner in self.runs[own[0]]:
                         for columns, other in self.runs[own[0]]:
                             G[rows, columns] += part[inner, other]
             return G, in_C
 
-        run_each_alone(solve, range(len(self.batches)))
-        return PairSolution(coef, intercept, decision, loo, gradient)
-
-    def _newton(
-        self, K: np.ndarray, C: float, loss: Loss, start: np.ndarray | None, with_gradient: bool
-    ) -> PairSolution:
-        """One problem after the other: steps of different lengths have no use for batches."""
-        coef, decision, loo = (np.zeros((len(K), len(self.columns))) for _ in range(3))
-        intercept = np.zeros(len(self.columns))
-        fits: dict[int, Binary] = {}
-
-        def solve(number: int) -> None:
-            rows, t = self.columns[number]
-            if len(np.unique(t)) < 2:  # a class is missing in this part of the rows
-                decision[rows, number] = loo[rows, number] = t
-                return
-            first = None if start is None else start[rows, number]
-            fit = solve_dual(
-                K[np.ix_(rows, rows)],
-                t,
-                self.weights[rows],
-                C,
-                loss,
-                start=first,
-                tolerance=TOLERANCE if with_gradient else ROUGH,
-                inverse=with_gradient,
-            )
-            fits[number], intercept[number] = fit, fit.intercept
-            coef[rows, number], decision[rows, number], loo[rows, number] = fit.coef, fit.decision, fit.loo
-
-        def gradient(in_loo: np.ndarray) -> tuple[np.ndarray, float]:
-            G, in_C = np.zeros_like(K), 0.0
-            for number, fit in fits.items():
-                rows, t = self.columns[number]
-                own = np.ix_(rows, rows)
-                part, slope = loo_gradient(fit, K[own], t, self.weights[rows], C, loss, in_loo[rows, number])
-                G[own] += part
-                in_C += slope
-            return G, in_C
-
-        run_each_alone(solve, range(len(self.columns)))
+        run_each_alone(solve, range(len(batches)))
         return PairSolution(coef, intercept, decision, loo, gradient)
 
     def _blocks(self, K: np.ndarray, batch: Batch) -> np.ndarray:
@@ -180,9 +142,10 @@ class BatchedPairs:
         return blocks
 
 
-def _inverse(A: np.ndarray, batch: Batch, C: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """P, the coefficients P t, the diagonal of P (1 for padding) and the biases; A becomes P."""
-    np.einsum("gii->gi", A)[...] += np.where(batch.inside, 1.0 / (C * batch.weights), 1.0)
+def _least_squares(A: np.ndarray, batch: Batch, C: float) -> tuple[tuple[np.ndarray, ...], Gradient]:
+    """Coefficients, decision and leave-one-out values, biases, and the gradient; A becomes P."""
+    ridge, t = 1.0 / (C * batch.weights), batch.targets
+    np.einsum("gii->gi", A)[...] += np.where(batch.inside, ridge, 1.0)
     for part in A:  # LAPACK sees the transposed matrix, which is the same by symmetry
         if lapack.dpotrf(part.T, lower=0, clean=1, overwrite_a=1)[1]:
             raise NumericalError("A system is not positive definite.")
@@ -198,18 +161,39 @@ def _inverse(A: np.ndarray, batch: Batch, C: float) -> tuple[np.ndarray, np.ndar
     P -= np.multiply(ones[:, :, None], (ones / total)[:, None, :], out=scratch)
     q = np.einsum("gii->gi", P)
     kept = q > LOST * before  # else the row is alone, and nothing predicts it
-    intercepts = np.einsum("gi,gik->gk", ones, batch.targets) / total
-    return P, (P @ batch.targets) * kept[:, :, None], np.where(kept, q, 1.0), intercepts
+    a, q = (P @ t) * kept[:, :, None], np.where(kept, q, 1.0)  # q is 1 for padding
+
+    def gradient(g: np.ndarray) -> tuple[np.ndarray, float]:
+        """As `newton.loo_gradient`; the first is not symmetric: only sums with symmetric matrices are needed."""
+        scaled = P * (-np.sum(g * a, axis=2) / q**2)[:, None, :]
+        part = scaled @ P
+        part += np.matmul(P @ (g / q[:, :, None]), a.transpose(0, 2, 1), out=scaled)
+        return part, -float(np.sum(np.einsum("gii->gi", part) * ridge))
+
+    intercepts = np.einsum("gi,gik->gk", ones, t) / total
+    return (a, t - ridge[:, :, None] * a, t - a / q[:, :, None], intercepts), gradient
 
 
-def _put(out: np.ndarray, batch: Batch, values: np.ndarray) -> None:
-    """Write the values (g, m, k) of a batch to the rows and columns of its problems."""
-    system, place = np.nonzero(batch.inside)
-    out[batch.rows[system, place, None], batch.numbers[system]] = values[system, place]
+def _newton(
+    K: np.ndarray, batch: Batch, C: float, loss: Loss, start: np.ndarray | None, with_gradient: bool
+) -> tuple[tuple[np.ndarray, ...], Gradient]:
+    """As `_least_squares`, for the single problem of a batch and another loss."""
+    t, weights = batch.targets[0, :, 0], batch.weights[0]
+    if len(np.unique(t)) < 2:  # a class is missing in this part of the rows
+        return (0.0 * batch.targets, batch.targets, batch.targets, np.zeros((1, 1))), lambda _: (0.0 * K[None], 0.0)
+    tolerance = TOLERANCE if with_gradient else ROUGH
+    fit = solve_dual(K, t, weights, C, loss, start=start, tolerance=tolerance, inverse=with_gradient)
+
+    def gradient(g: np.ndarray) -> tuple[np.ndarray, float]:
+        G, in_C = loo_gradient(fit, K, t, weights, C, loss, g[0, :, 0])
+        return G[None], in_C
+
+    values = (value[None, :, None] for value in (fit.coef, fit.decision, fit.loo))
+    return (*values, np.array([[fit.intercept]])), gradient
 
 
-def _runs(rows: np.ndarray) -> Runs:
-    """Sorted rows as slices: there are two per pair of classes if the rows of a search are sorted by class."""
+def _runs(rows: np.ndarray) -> list[tuple[slice, slice]]:
+    """Consecutive rows of a problem, as slices: their places in the kernel matrix and in the problem."""
     starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
     ends = np.append(starts[1:], len(rows)) if len(rows) else starts
     return [

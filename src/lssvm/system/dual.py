@@ -1,9 +1,9 @@
-"""The dual system: the basis consists of the rows."""
+"""The dual system: the basis consists of the rows, or has at least as many whitened columns as there are rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +17,10 @@ from .solution import (
     System,
     band_of_products,
     for_ridges,
+    gradient_noise,
     largest_moves,
     random_signs,
+    solve_factorised,
     solve_symmetric,
     weighted_gram,
 )
@@ -26,7 +28,11 @@ from .solution import (
 
 @dataclass(frozen=True)
 class Dual(System):
-    """A factorised dual system, for one ridge (`ridge`) or for every ridge (`eigenvalues`)."""
+    """A factorised dual system, for one ridge (`ridge`) or for every ridge (`eigenvalues`).
+
+    With `phi` it is the system of products of whitened columns, which needs no extra care for leverages near 1, and the
+    coefficients are weights of these columns.
+    """
 
     root: Array  # (l, r)  M or U
     eigenvalues: Array  # or None
@@ -39,7 +45,11 @@ class Dual(System):
     bias_change: Array  # (l,)
     diagonal: Array  # (l,)  of K
     P: Array = None  # (l, l), if `with_inverse` has formed it
-    is_dual = True
+    phi: Array = None  # (l, r)  the whitened columns, or None
+
+    @property
+    def is_dual(self) -> bool:
+        return self.phi is None
 
     def _spectrum(self, lam: float) -> Array:
         if self.eigenvalues is None:
@@ -55,7 +65,7 @@ class Dual(System):
         return self.root @ (self._spectrum(lam)[:, None] * (self.root.T @ self.targets))
 
     def coefficients(self) -> Array | None:
-        return None if self.scaled is None else self.sqrt_weights[:, None] * self.scaled
+        return None if self.scaled is None or self.phi is not None else self.sqrt_weights[:, None] * self.scaled
 
     def with_inverse(self) -> Dual:
         return self if self.ridge is None else replace(self, P=self.inverse())
@@ -71,7 +81,8 @@ class Dual(System):
         spectrum, w, a = self._spectrum(lam), self.sqrt_weights[:, None], self._scaled(lam)
         q = arrays.row_squares(self.root, None if self.eigenvalues is None else spectrum)
         intercept = self.mean + self.bias_row @ self.targets - self.bias_change @ a
-        return Solution(w * a, intercept, lam * a / w, 1.0 - lam * q, a / (w * q[:, None]))
+        coef = w * a if self.phi is None else self.phi.T @ (w * a)
+        return Solution(coef, intercept, lam * a / w, 1.0 - lam * q, a / (w * q[:, None]))
 
     def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of rows and their leave-one-out residuals (rows, ridges, k), for all ridges from two products."""
@@ -80,6 +91,9 @@ class Dual(System):
 
     def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array | None, float]:
         """`log_press`, or `log_deviance` for classes, and its derivatives in K and in log(ridge).
+
+        With whitened columns they are those of `Primal`, from the derivative G in phi phi': 2 G phi L^-1 in the kernel
+        columns and -L^-T phi'G phi L^-1 in K_mm = L L', L = `lower`.
 
         With P as above in the coordinates of the coefficients alpha, d alpha = -P dK alpha and dP = -P dK P. A function
         of e = ridge alpha/v and 1 - h = ridge diag P/v with derivatives a in w e and b in h then has the derivative
@@ -93,14 +107,17 @@ class Dual(System):
         alpha = w * self.scaled
         complement = lam * xp.linalg.diagonal(P)[:, None] / (w * w)
         e = lam * alpha / w
-        if classes:
-            value, a, b = log_deviance(e, complement, self.targets / w + self.mean[None, :], self.sqrt_weights**2)
-        else:
-            value, a, b = log_press(e, complement)
+        criterion = log_deviance if classes else log_press
+        value, a, b = criterion(e, complement, self.targets / w + self.mean[None, :], self.sqrt_weights**2)
         half = (P @ (a * lam / w)) @ alpha.T
         G = weighted_gram(P, b[:, 0] * lam / w[:, 0] ** 2) - 0.5 * (half + half.T)
         in_ridge = float(xp.sum(xp.linalg.diagonal(G) * lam / w[:, 0] ** 2))
-        return value, G, None, in_ridge + float(xp.sum(a * e)) - float(xp.sum(b * complement))
+        in_ridge += float(xp.sum(a * e)) - float(xp.sum(b * complement))
+        if self.phi is None:
+            return value, G, None, in_ridge
+        product = arrays.matmul(G, self.phi)
+        inner = arrays.unwhiten_rows(arrays.matmul(self.phi.T, product), lower)
+        return value, arrays.unwhiten_rows(2.0 * product, lower), -arrays.unwhiten_rows(inner.T, lower), in_ridge
 
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
         """t_B - f_(B)(x_B) for every fold B, each left out as a whole: P_BB^-1 a_B."""
@@ -116,29 +133,26 @@ class Dual(System):
         root, spectrum, w = (arrays.to_numpy(a) for a in (self.root, self._spectrum(lam), self.sqrt_weights))
         return band_of_products(root * spectrum, root, width), arrays.to_numpy(self._scaled(lam)), w
 
-    def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
-        """The change of each target that has the effect of leaving its row (or its fold) out.
-
-        It moves the target to the prediction of the model without that row.
-        """
-        return self.solution(lam).loo_residuals if folds is None else self.block_residuals(folds, lam)
-
-    def response(self, targets: Array, lam: float) -> tuple[Array, Array]:
-        """Residuals and leave-one-out residuals for other targets (l, p)."""
-        spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
-        a = arrays.matmul(self.root, spectrum[:, None] * arrays.matmul(self.root.T, w * targets))
-        q = arrays.row_squares(self.root, None if self.eigenvalues is None else spectrum)
-        return lam * a / w, a / (w * q[:, None])
-
     def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
-        """Changes of fitted and leave-one-out values (l,) when targets change by sqrt(k_ii) with random signs."""
-        xp = arrays.namespace(self.root)
-        z = xp.sqrt(xp.abs(self.diagonal))[:, None] * random_signs(self.diagonal.shape[0], self.diagonal)
-        residuals, loo = self.response(z, lam)
-        return [largest_moves(z - residuals, loo)]
+        """As in `Primal`; without whitened columns only for errors of size sqrt(k_ii) in the targets."""
+        w = self.sqrt_weights[:, None]
+
+        def response(targets: Array) -> Solution:
+            return replace(self, scaled=None, targets=w * targets).solution(lam)
+
+        z = random_signs(w.shape[0], w)
+        if lower is None:
+            z = arrays.namespace(w).sqrt(abs(self.diagonal))[:, None] * z
+        moved = response(z)
+        found = [largest_moves(z - moved.residuals, moved.loo_residuals)]
+        if lower is not None:
+            moved = response(self.phi @ gradient_noise(lower) / lam)
+            found.append(largest_moves(moved.residuals, moved.loo_residuals))
+        return found
 
     def smoother(self, K_new: Array, lam: float) -> Array:
-        """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, x_i)."""
+        """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, x_i), or phi(x)."""
+        K_new = K_new if self.phi is None else arrays.matmul(K_new, self.phi.T)
         w, spectrum = self.sqrt_weights, self._spectrum(lam)
         moved = K_new * w[None, :] - self.bias_change[None, :]
         if self.P is not None:
@@ -172,6 +186,19 @@ def factorise_dual(K: Array, targets: Array, weights: Array, ridge: float | None
     return Dual(root=_reflect(vectors, v, c), eigenvalues=values, ridge=None, scaled=None, **bordered)
 
 
+def factorise_products(
+    matrix: Callable[[], Array], targets: Array, weights: Array, ridge: float | None, phi: Array = None
+) -> Dual:
+    """As `factorise_dual`, for every ridge if the matrix with the ridge is not positive definite.
+
+    `matrix` computes the matrix, which is that of the products of the whitened columns `phi`, if there are any.
+    """
+    factor = None if ridge is None else factorise_dual(matrix(), targets, weights, ridge)
+    factor = factorise_dual(matrix(), targets, weights) if factor is None else factor
+    assert factor is not None
+    return replace(factor, phi=phi)
+
+
 def dual_inverse(K: Array, targets: Array, weights: Array, ridge: float) -> tuple[Array, Array] | None:
     """P and a for one ridge; K (l x l) is overwritten. None as in `factorise_dual`."""
     factor = _ridge_factor(K, targets, weights, ridge)
@@ -194,8 +221,8 @@ def _without_bias(
     n = K.shape[0]
     w = xp.sqrt(weights)
     mean = (weights @ targets) / xp.sum(weights)
-    scaled_targets = w[:, None] * (targets - mean[None, :])
     diagonal = xp.linalg.diagonal(K) + 0.0
+    scaled_targets = w[:, None] * (targets - mean[None, :])
     if not bool(xp.all(w == 1.0)):
         for rows in arrays.row_blocks(n, 8 * n, K):
             K[rows, :] *= w[rows, None] * w[None, :]
@@ -234,7 +261,7 @@ def _ridge_factor(
         return None
     reflected = _reflect(bordered["targets"] + 0.0, v, c)
     reflected[first, :] = 0.0
-    inner = arrays.solve_lower(L, arrays.solve_lower(L, reflected), transpose=True)
+    inner = solve_factorised(L, reflected)
     inverse = arrays.invert_lower(L)
     inverse[first, first] = 0.0
     return inverse, _reflect(inner, v, c), (v, c), bordered

@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import arrays
-from ..arrays import EPS, parallel
+from ..arrays import EPS
 
 RESIDUAL = 1e-8  # tolerance of the residual of the system, relative to the right-hand side
 
@@ -51,7 +51,7 @@ def randomly_pivoted(
         block(picked, None, new)
         if m:
             arrays.add_product(new, -factor[:m, picked].T, factor[:m])
-        parallel.solve_columns(lower, new)
+        arrays.solve_columns(lower, new)
         left = np.maximum(left - np.einsum("ij,ij->j", new, new), 0.0)
         chosen = np.concatenate([chosen, picked])
         left[chosen] = 0.0
@@ -172,7 +172,7 @@ def _whitened(factor: np.ndarray, w: np.ndarray, ridge: float) -> np.ndarray | N
     lower = arrays.cholesky(arrays.add_diagonal(arrays.add_gram(None, factor.T), ridge))
     if lower is None:
         return None
-    parallel.solve_columns(lower, factor)
+    arrays.solve_columns(lower, factor)
     return factor
 
 

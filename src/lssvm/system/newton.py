@@ -24,6 +24,7 @@ import numpy as np
 from .. import arrays
 from ..arrays import EPS, Array, NumericalError
 from ..losses import Loss
+from .solution import solve_factorised
 
 State = tuple[Array, float, Array]  # coefficients, intercept and decision values
 
@@ -33,8 +34,6 @@ HALVINGS = 30  # of a step that does not lower the objective
 SINGULAR = 16.0 * EPS  # per row: ridges below this share of the largest kernel value may be lost
 ROUNDING = 1e-13  # relative error of the objective, which hides the gain of the last steps with one system
 FAST = 0.3  # a step that is shorter than the last one by this factor is followed by another one with the same system
-FEWER, FEWEST = 4, 50  # the first quarter of the columns, if it has at least 50, is enough for a rough solution
-ROUGH = 0.01  # relative length of its last step
 
 
 @dataclass(frozen=True)
@@ -44,29 +43,13 @@ class Binary:
     coef: Array  # (m,)  of the kernel columns, or of the whitened ones
     intercept: float
     decision: Array  # (l,)
-    loo: Array  # (l,)  leave-one-out decision values; None if not requested
+    loo: Array  # (l,)  leave-one-out decision values
     leverage: Array  # (l,)  of the last weighted system
     inverse: Array = None  # (l, l)  P of the rows with v > 0, if requested: alpha = P z
     mean: Array = None  # (l,)  A^-1 1/(1'A^-1 1) of these rows
 
 
-def solve_dual(K: Array, t: Array, weights: Array, C: float, loss: Loss, **options: Any) -> Binary:
-    """Solve with all rows as the basis; K (l x l) is not modified. Rows of weight 0 have coefficient 0.
-
-    A C that is too large for a K that is singular to working accuracy is lowered to what rounding errors permit. The
-    options are those of `_dual`: start, tolerance, loo, inverse.
-    """
-    try:
-        return _dual(K, t, weights, C, loss, **options)
-    except NumericalError:
-        xp = arrays.namespace(K)
-        largest = 1.0 / (SINGULAR * K.shape[0] * float(xp.max(xp.linalg.diagonal(K)) * xp.max(weights)))
-        if largest >= C:
-            raise
-        return _dual(K, t, weights, largest, loss, **options)
-
-
-def _dual(
+def solve_dual(
     K: Array,
     t: Array,
     weights: Array,
@@ -75,9 +58,12 @@ def _dual(
     *,
     start: Array | None = None,
     tolerance: float = 1e-10,
-    loo: bool = True,
     inverse: bool = False,
 ) -> Binary:
+    """Solve with all rows as the basis; K (l x l) is not modified. Rows of weight 0 have coefficient 0.
+
+    A C that is too large for a K that is singular to working accuracy is lowered to what rounding errors permit.
+    """
     xp = arrays.namespace(K)
     known: list[Any] = [None, None]  # the last curvature, and its system
 
@@ -95,26 +81,30 @@ def _dual(
     def solve(curvature: Array, z: Array) -> State:
         rows, ridge, L = system(curvature)
         own = z if len(rows) == K.shape[0] else arrays.take(z, rows)
-        both = _both(L, xp.stack([own, 0.0 * own + 1.0], axis=1))
+        both = solve_factorised(L, xp.stack([own, 0.0 * own + 1.0], axis=1))
         plain, ones = both[:, 0], both[:, 1]
         intercept = float(xp.sum(plain) / xp.sum(ones))
         coef = plain - intercept * ones
         if len(rows) == K.shape[0]:
             return coef, intercept, z - ridge * coef
-        f = _columns(K, rows) @ coef + intercept
+        f = arrays.take(K.T, rows).T @ coef + intercept
         return arrays.put(arrays.zeros((K.shape[0],), K), rows, coef), intercept, f
 
-    def penalty(state: State) -> float:
+    def objective(state: State) -> float:
         coef, intercept, f = state
-        return 0.5 * float(coef @ (f - intercept))
+        return 0.5 * float(coef @ (f - intercept)) + C * float(weights @ loss.value(t * f))
 
-    coef, intercept, f = _minimise(loss, t, weights, C, solve, penalty, start, tolerance)
-    if not loo:
-        return Binary(coef, intercept, f, None, None)
-    if not float(xp.max(weights * loss.curvature(t * f))) > 0.0:  # no row matters, so that all may be left out
-        none = arrays.zeros((0,), K)
-        return Binary(coef, intercept, f, f, 0.0 * f, arrays.zeros((0, 0), K), none)
-    rows, ridge, L = system(weights * loss.curvature(t * f))
+    try:
+        coef, intercept, f = _minimise(loss, t, weights, solve, objective, start, tolerance)
+    except NumericalError:
+        largest = 1.0 / (SINGULAR * K.shape[0] * float(xp.max(xp.linalg.diagonal(K)) * xp.max(weights)))
+        if largest >= C:
+            raise
+        return solve_dual(K, t, weights, largest, loss, start=start, tolerance=tolerance, inverse=inverse)
+    curvature = weights * loss.curvature(t * f)
+    if not float(xp.max(curvature)) > 0.0:  # no row matters, so that all may be left out
+        return Binary(coef, intercept, f, f, 0.0 * f, arrays.zeros((0, 0), K), arrays.zeros((0,), K))
+    rows, ridge, L = system(curvature)
     lower = arrays.invert_lower(L)
     squares = xp.sum(lower * lower, axis=0)
     ones = lower.T @ xp.sum(lower, axis=1)
@@ -124,15 +114,13 @@ def _dual(
     values = arrays.take(f, rows) + own * (ridge - 1.0 / xp.maximum(q, EPS * squares))
     loo_values = arrays.put(f + 0.0, rows, values)
     leverage = arrays.put(arrays.zeros((K.shape[0],), K), rows, 1.0 - ridge * q)
-    if not inverse:
-        return Binary(coef, intercept, f, loo_values, leverage)
-    P = arrays.gram_of_lower(lower) - ones[:, None] * ones[None, :] / total
+    P = arrays.gram_of_lower(lower) - ones[:, None] * ones[None, :] / total if inverse else None
     return Binary(coef, intercept, f, loo_values, leverage, P, ones / total)
 
 
 def loo_gradient(
-    fit: Binary, K: Array, t: Array, weights: Array, C: float, loss: Loss, g: Array
-) -> tuple[Array, float]:
+    fit: Binary, K: np.ndarray, t: np.ndarray, weights: np.ndarray, C: float, loss: Loss, g: np.ndarray
+) -> tuple[np.ndarray, float]:
     """The derivatives in K and in log C of a function of the leave-one-out values, given its derivatives g in them.
 
     `fit` is the result of `solve_dual` with `inverse=True`, P. With lam = 1/(C w v), q = diag P, alpha = C w s and
@@ -140,37 +128,25 @@ def loo_gradient(
     dq = -diag(P (dK + dlam) P), df = lam (alpha dlog C - d alpha) and dlam = -lam (dlog C + dlog v), dlog v = third df.
     Rows without curvature depend on f only.
     """
-    xp = arrays.namespace(K)
     v = weights * loss.curvature(t * fit.decision)
-    inside = arrays.to_numpy(v) > 0
-    rows, others = np.flatnonzero(inside), np.flatnonzero(~inside)
+    rows, others = np.flatnonzero(v > 0), np.flatnonzero(~(v > 0))
     if not rows.size:
         return 0.0 * K, 0.0
-    P, alpha, own = fit.inverse, arrays.take(fit.coef, rows), arrays.take(g, rows)
-    lam, q = 1.0 / (C * arrays.take(v, rows)), xp.linalg.diagonal(fit.inverse)
-    third = arrays.take(t * loss.third(t * fit.decision), rows)
+    P, alpha, own, far = fit.inverse, fit.coef[rows], g[rows], g[others]
+    lam, q = 1.0 / (C * v[rows]), fit.inverse.diagonal()
+    third = (t * loss.third(t * fit.decision))[rows]
     middle = arrays.matmul(P * (own * alpha / q**2)[None, :], P)
-    in_lam = own * alpha - xp.linalg.diagonal(middle)
+    in_lam = own * alpha - middle.diagonal()
     in_f = own - in_lam * lam * third
-    in_alpha = own * (lam - 1.0 / q) - in_f * lam
-    if others.size:  # f of these rows is k'alpha + b
-        far = arrays.take(g, others)
-        cross = arrays.take(_columns(K, rows), others)
-        in_alpha = in_alpha + cross.T @ far
-    moves = P @ in_alpha
-    if others.size:
-        # the intercept follows from the active rows: b = mean'(z - K alpha - lam alpha)
-        moves = moves + xp.sum(far) * fit.mean
-    G = -middle - 0.5 * (moves[:, None] * alpha[None, :] + alpha[:, None] * moves[None, :])
-    in_C = float(xp.sum(in_f * lam * alpha) - xp.sum(in_lam * lam) + xp.sum(moves * lam * alpha))
-    if not others.size:
-        return G, in_C
-    full = np.zeros((K.shape[0], K.shape[0]))
-    full[np.ix_(rows, rows)] = arrays.to_numpy(G)
-    half = 0.5 * arrays.to_numpy(far)[:, None] * arrays.to_numpy(alpha)[None, :]
-    full[np.ix_(others, rows)] += half
-    full[np.ix_(rows, others)] += half.T
-    return arrays.like(full, K), in_C
+    # f of the other rows is k'alpha + b, where the intercept b = mean'(z - K alpha - lam alpha) of these rows
+    in_alpha = own * (lam - 1.0 / q) - in_f * lam + far @ K[np.ix_(others, rows)]
+    moves = P @ in_alpha + far.sum() * fit.mean
+    in_C = float(np.sum(in_f * lam * alpha) - np.sum(in_lam * lam) + np.sum(moves * lam * alpha))
+    change, coef = np.zeros(len(K)), np.zeros(len(K))
+    change[rows], change[others], coef[rows] = moves, -far, alpha
+    G = -0.5 * (change[:, None] * coef[None, :] + coef[:, None] * change[None, :])
+    G[np.ix_(rows, rows)] -= middle
+    return G, in_C
 
 
 def solve_primal(
@@ -182,12 +158,9 @@ def solve_primal(
     *,
     start: Array | None = None,
     tolerance: float = 1e-10,
-    loo: bool = True,
 ) -> Binary:
     """Solve on a smaller basis, with whitened columns phi (l x m): the norm of f is that of the coefficients."""
     xp = arrays.namespace(phi)
-    if start is None and not loss.is_quadratic and phi.shape[1] >= FEWER * FEWEST:
-        start = _rough_start(phi, t, weights, C, loss)
     known: list[Any] = [None, None]  # the last curvature, and its system
 
     def system(curvature: Array) -> tuple[Array, Array, float]:
@@ -210,16 +183,14 @@ def solve_primal(
         L, mean, total = system(curvature)
         centre = float(curvature @ z) / total
         right = C * ((curvature * (z - centre)) @ phi - float(curvature @ (z - centre)) * mean)
-        coef = _both(L, right[:, None])[:, 0]
+        coef = solve_factorised(L, right[:, None])[:, 0]
         intercept = centre - float(mean @ coef)
         return coef, intercept, phi @ coef + intercept
 
-    def penalty(state: State) -> float:
-        return 0.5 * float(state[0] @ state[0])
+    def objective(state: State) -> float:
+        return 0.5 * float(state[0] @ state[0]) + C * float(weights @ loss.value(t * state[2]))
 
-    coef, intercept, f = _minimise(loss, t, weights, C, solve, penalty, start, tolerance)
-    if not loo:
-        return Binary(coef, intercept, f, None, None)
+    coef, intercept, f = _minimise(loss, t, weights, solve, objective, start, tolerance)
     curvature = weights * loss.curvature(t * f)
     L, mean, total = system(curvature)
     reach = arrays.row_squares(arrays.whiten_rows(phi - mean[None, :], L)) + 1.0 / (C * total)
@@ -229,96 +200,71 @@ def solve_primal(
     return Binary(coef, intercept, f, loo_values, leverage)
 
 
-def _rough_start(phi: Array, t: Array, weights: Array, C: float, loss: Loss) -> Array:
-    """Decision values of a rough solution on the first whitened columns, which are those of the first basis points."""
-    few = phi[:, : phi.shape[1] // FEWER] + 0.0  # if these are many, they start from a quarter of them
-    return solve_primal(few, t, weights, C, loss, tolerance=ROUGH, loo=False).decision
-
-
 def _minimise(
     loss: Loss,
     t: Array,
     weights: Array,
-    C: float,
     solve: Callable[[Array, Array], State],
-    penalty: Callable[[State], float],
+    objective: Callable[[State], float],
     start: Array | None,
     tolerance: float,
 ) -> State:
     """Newton's method from the decision values `start`; a step that does not lower the objective is halved.
 
     While steps become shorter fast, they keep the curvature and so the factorised system: more, but far cheaper steps.
+    Far from the minimum the logistic loss is exponential, and a step adds about 1 to the margins: there it is doubled.
     """
     xp = arrays.namespace(t)
     f = 0.0 * t if start is None else start
     state, value, keeps, change = None, math.inf, False, math.inf
-
-    def objective(state: State) -> float:
-        return penalty(state) + C * float(weights @ loss.value(t * state[2]))
-
     for _ in range(STEPS):
         if not keeps:
             v = loss.curvature(t * f)
         curvature = weights * v
-        if state is not None and not float(xp.max(curvature)) > 0.0:  # all rows are beyond the margin
-            break
-        if state is None and not float(xp.max(curvature)) > 0.0:
+        if not float(xp.max(curvature)) > 0.0:  # all rows are beyond the margin
+            if state is not None:
+                break
             f, v = 0.0 * t, loss.curvature(0.0 * t)
             curvature = weights * v
         z = f + t * loss.slope(t * f) / xp.where(v > 0, v, 1.0 + 0.0 * v)
         new: Any = solve(curvature, z)
         lowered = objective(new)
         if state is not None and lowered > value * (1.0 + ROUNDING * keeps):
-            new, lowered = _shorter(state, new, lowered, objective)
+            new, lowered = _scaled_step(state, new, lowered, objective, 0.5, HALVINGS, objective(state))
             if lowered > value:
                 break  # rounding errors dominate
         elif loss.is_smooth and not (loss.is_quadratic or keeps or (state is None and start is not None)):
-            new, lowered = _longer(state, new, lowered, objective)
+            old: Any = state or tuple(0.0 * part for part in new)
+            new, lowered = _scaled_step(old, new, lowered, objective, 2.0, DOUBLINGS)
         last, change = change, float(xp.max(xp.abs(new[2] - f)))
         keeps = loss.is_smooth and change < FAST * last < math.inf
         state, value, f = new, lowered, new[2]
-        if loss.is_quadratic:
-            break
-        if change <= tolerance * (1.0 + float(xp.max(xp.abs(f)))):
+        if loss.is_quadratic or change <= tolerance * (1.0 + float(xp.max(xp.abs(f)))):
             break
     assert state is not None
     return state
 
 
-def _shorter(state: State, new: State, value: float, objective: Callable[[State], float]) -> tuple[State, float]:
-    """The best of the halves, quarters, ... of a step, up to the first one that is worse than its double."""
-    old_value = objective(state)
-    for _ in range(HALVINGS):
-        half: Any = tuple(0.5 * (old + step) for old, step in zip(state, new, strict=True))
-        lowered = objective(half)
-        if value <= min(lowered, old_value):
-            break
-        new, value = half, lowered
-    return new, value
+def _scaled_step(
+    old: State,
+    new: State,
+    value: float,
+    objective: Callable[[State], float],
+    factor: float,
+    most: int,
+    enough: float = math.inf,
+) -> tuple[State, float]:
+    """The best of a step and its multiples by powers of `factor`, up to the first that is worse than its predecessor.
 
-
-def _longer(state: State | None, new: State, value: float, objective: Callable[[State], float]) -> tuple[State, float]:
-    """The best of the doubles, fourfold, ... of a step, up to the first one that is worse than its half.
-
-    Far from the minimum the logistic loss is exponential, and a step of Newton's method adds about 1 to the margins.
+    The value of the predecessor must also be at most `enough`.
     """
-    old: Any = state or tuple(0.0 * part for part in new)
-    for _ in range(DOUBLINGS):
-        double: Any = tuple(2.0 * step - start for start, step in zip(old, new, strict=True))
-        lowered = objective(double)
-        if lowered >= value:
+    for _ in range(most):
+        tried: Any = tuple((1.0 - factor) * start + factor * end for start, end in zip(old, new, strict=True))
+        lowered = objective(tried)
+        if value <= min(lowered, enough):
             break
-        new, value = double, lowered
+        new, value = tried, lowered
     return new, value
-
-
-def _both(L: Array, B: Array) -> Array:
-    """(L L')^-1 B."""
-    return arrays.solve_lower(L, arrays.solve_lower(L, B), transpose=True)
-
-
-def _columns(K: Array, rows: np.ndarray) -> Array:
-    return arrays.take(K.T, rows).T
 
 
 def _block(K: Array, rows: np.ndarray) -> Array:

@@ -1,18 +1,26 @@
-"""Orthonormal columns by Cholesky QR, and estimates of the loss of orthogonality."""
+"""Orthonormal columns by Cholesky QR: of columns in memory, or of rows that are read in passes and only summed."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from .. import arrays
 from ..arrays import EPS, Array, NumericalError
+from ..rules import Positive, values
 from .solution import CAREFUL, PROBES, random_signs
 
 ORTHOGONAL = 1e-10  # loss of orthogonality, amplified by leave-one-out, above which another pass is needed
 SURE = 10.0  # safety factor of the expected loss; actual losses were 0.7 to 9 times the expected ones
 QUICK = 1e-6  # loss that is acceptable for comparing settings: leave-one-out keeps about six digits
+PLAIN = 1e-5  # acceptable loss with sums of plain columns: the solution is refined, the leverages are not
+REFINED = 1e-12  # error below which a solution is not refined further
+SUMMED = 1e-9  # loss of orthogonality above which sums need another pass over the rows: the accuracy of leave-one-out
+PASSES = 6  # at most
 
 
 def orthogonalise(
@@ -35,7 +43,7 @@ def orthogonalise(
     accuracy.
     """
     R = None
-    for _ in range(6):
+    for _ in range(PASSES):
         if isinstance(bottom, float):
             lower, condition, inverse = cholesky_pass(arrays.add_diagonal(arrays.gram(A), bottom * bottom))
             inverse = arrays.invert_lower(lower + 0.0) if inverse is None else inverse
@@ -95,3 +103,157 @@ def cholesky_pass(G: Array) -> tuple[Array, float, Array | None]:
     if L is None:
         raise NumericalError("The kernel columns are not finite: scale your features.")
     return scale[:, None] * L, math.inf, None
+
+
+# Sums over rows -------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Moments:
+    """Weighted, centred sums of whitened columns phi and targets t over rows; ``+`` joins two sets of rows."""
+
+    weight: Positive  # sum v
+    phi: Annotated[Array, values("rank")]  # weighted mean
+    targets: Annotated[Array, values("outputs")]  # weighted mean
+    scatter: Annotated[Array, values("rank", "rank")]  # sum v (phi - mean)(phi - mean)'
+    cross: Annotated[Array, values("rank", "outputs")]  # sum v (phi - mean)(t - mean)'
+
+    def __add__(self, other: Moments) -> Moments:
+        weight = self.weight + other.weight
+        if weight == 0.0:
+            return self
+        share = other.weight / weight
+        step, rise = other.phi - self.phi, other.targets - self.targets
+        between = self.weight * share
+        return Moments(
+            weight,
+            self.phi + share * step,
+            self.targets + share * rise,
+            self.scatter + other.scatter + between * step[:, None] * step[None, :],
+            self.cross + other.cross + between * step[:, None] * rise[None, :],
+        )
+
+    def system(self, ridge: float) -> NormalEquations:
+        """The system of rows that cannot be read again."""
+        return solve_in_passes(lambda _: self, ridge, passes=1)
+
+
+def moments_of(blocks: Iterable[tuple[Array, Array, Array]], rank: int, outputs: int, like: Array) -> Moments:
+    """The moments of blocks of rows (phi, targets, weights), relative to the means of the first one, added in place.
+
+    The columns phi are overwritten.
+    """
+    weight, means, scatter = 0.0, None, None
+    phi_sum, target_sum, cross = (arrays.zeros(shape, like) for shape in ((rank,), (outputs,), (rank, outputs)))
+    for phi, targets, weights in blocks:
+        xp = arrays.namespace(phi)
+        total = float(xp.sum(weights))
+        if total == 0.0:
+            continue
+        means = ((weights @ phi) / total, (weights @ targets) / total) if means is None else means
+        phi -= means[0][None, :]
+        targets = targets - means[1][None, :]
+        weight, phi_sum, target_sum = weight + total, phi_sum + weights @ phi, target_sum + weights @ targets
+        w = xp.sqrt(weights)[:, None]
+        if not bool(xp.all(w == 1.0)):
+            phi *= w
+        scatter, cross = arrays.add_gram(scatter, phi), cross + phi.T @ (w * targets)
+    if means is None:
+        return Moments(0.0, phi_sum, target_sum, arrays.zeros((rank, rank), like), cross)
+    step, rise = phi_sum / weight, target_sum / weight
+    scatter = arrays.add_outer(arrays.mirrored(scatter), -weight * step, step)
+    cross = cross - weight * step[:, None] * rise[None, :]
+    return Moments(weight, means[0] + step, means[1] + rise, scatter, cross)
+
+
+@dataclass(frozen=True)
+class NormalEquations:
+    """A primal system from sums over rows that are not stored: f = mean + (q - c)'p in the columns q = phi R^-1."""
+
+    R: Array  # (r, r)  upper triangular
+    bottom: Array  # (r, r)  sqrt(ridge) R^-1
+    projected: Array  # (r, k)  p
+    centre: Array  # (r,)  c
+    mean: Array  # (k,)
+    weight: float
+    condition: float  # of the last Gram matrix
+
+    @property
+    def coef(self) -> Array:
+        """Weights of the whitened columns."""
+        return arrays.solve_lower(self.R.T, self.projected, transpose=True)
+
+    @property
+    def intercept(self) -> Array:
+        """The bias."""
+        return self.mean - self.centre @ self.projected
+
+    def row_results(self, q: Array, targets: Array, weights: Array) -> tuple[Array, Array, Array]:
+        """Residuals, leverages and leave-one-out residuals of some rows from their columns q, which are overwritten."""
+        xp = arrays.namespace(q)
+        q -= self.centre[None, :]
+        residuals = targets - self.mean[None, :] - q @ self.projected
+        leverage = weights * (arrays.row_squares(q) + 1.0 / self.weight)
+        return residuals, leverage, residuals / xp.clip(1.0 - leverage, EPS, None)[:, None]
+
+    def serves(self, leverage: float) -> bool:
+        """Whether leave-one-out is accurate enough, given the largest leverage; see `orthogonalise`."""
+        h = min(leverage, 1.0 - CAREFUL)
+        return EPS * self.condition * h / (1.0 - h) <= ORTHOGONAL
+
+
+def solve_in_passes(
+    total: Callable[[Array | None], Moments],
+    ridge: float,
+    start: NormalEquations | None = None,
+    *,
+    passes: int = PASSES,
+) -> NormalEquations:
+    """Cholesky QR as in `orthogonalise`, for rows that are read in passes: total(R) sums over the columns phi R^-1.
+
+    R = None stands for the identity. With `start`, one more pass is added to those of that system.
+    """
+    R, bottom = (None, None) if start is None else (start.R, start.bottom + 0.0)
+    for _ in range(passes):
+        sums = total(R)
+        if R is None or bottom is None:
+            R = arrays.identity(sums.scatter.shape[0], sums.scatter)
+            bottom = math.sqrt(ridge) * R
+        lower, condition, _ = cholesky_pass(sums.scatter + arrays.gram(bottom))
+        R, bottom = lower.T @ R, arrays.whiten_rows(bottom, lower)
+        if EPS * condition <= SUMMED:
+            break
+    return _equations(sums, lower, R, bottom, condition, arrays.solve_lower(lower, sums.cross))
+
+
+def _equations(
+    sums: Moments, lower: Array, R: Array, bottom: Array, condition: float, projected: Array
+) -> NormalEquations:
+    """The system in the columns of the last pass, whose Gram matrix has the factor `lower`."""
+    centre = arrays.solve_lower(lower, sums.phi[:, None])[:, 0]
+    return NormalEquations(R, bottom, projected, centre, sums.targets, sums.weight, condition)
+
+
+def refined(
+    sums: Moments, lower: Array, ridge: float, gradient: Callable[[Array, Array], Array]
+) -> tuple[NormalEquations, Array] | None:
+    """The system from sums of plain kernel columns k = L phi, L = `lower`, and its factor T with q = T^-1 k.
+
+    T T' = K'K + ridge L L' (weighted and centred) avoids whitening every row, at the price of as many digits as the
+    condition number has. `gradient(coefficients, bias)`, the sum of v (k, 1)'(t - f) over the rows, restores those of
+    the solution; leverages keep about five. The result is None if they would keep fewer.
+    """
+    xp = arrays.namespace(lower)
+    penalty = ridge * arrays.gram(lower.T)
+    T, condition, _ = cholesky_pass(sums.scatter + penalty)
+    if EPS * condition > PLAIN:
+        return None
+    projected = arrays.solve_lower(T, sums.cross)
+    for _ in range(3):
+        coef = arrays.solve_lower(T, projected, transpose=True)
+        total = gradient(coef, sums.targets - sums.phi @ coef)
+        step = arrays.solve_lower(T, total[:-1, :] - sums.phi[:, None] * total[-1:, :] - penalty @ coef)
+        projected = projected + step
+        change = float(xp.linalg.vector_norm(step)) / (float(xp.linalg.vector_norm(projected)) or 1.0)
+        if change * change <= REFINED:  # each step gains as many correct digits as the first solution had
+            break
+    bottom = math.sqrt(ridge) * arrays.solve_lower(T, lower).T
+    return _equations(sums, T, arrays.solve_lower(lower, T).T, bottom, condition, projected), T

@@ -1,17 +1,16 @@
-"""The primal system, on whitened columns: fewer basis points than rows."""
+"""Systems of fewer unknowns than rows, by orthonormal columns: the primal system, and columns of the KKT system."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from .. import arrays
 from ..arrays import EPS, Array
 from ..losses import log_deviance, log_press
-from .dual import Dual, factorise_dual
 from .orthogonal import ORTHOGONAL, QUICK, orthogonalise
 from .solution import (
     CAREFUL,
@@ -23,6 +22,8 @@ from .solution import (
     gradient_noise,
     largest_moves,
     random_signs,
+    solve_factorised,
+    solve_symmetric,
     weighted_gram,
 )
 
@@ -53,48 +54,51 @@ class Primal(System):
         h = min(float(arrays.namespace(leverage).max(leverage)), 1.0 - CAREFUL)
         return min(self.rounding / lam, self.lost) * h / (1.0 - h) <= ORTHOGONAL
 
-    def _spectrum(self, lam: float) -> Array | None:
-        if self.eigenvalues is None:
-            if lam != self.ridge:
-                raise ValueError(f"This factor is for the ridge {self.ridge!r}, not for {lam!r}.")
-            return None
-        return (self.eigenvalues + self.ridge) / (self.eigenvalues + lam)
+    def _spectrum(self, lam: float) -> Array:
+        """The factors g of the columns in the hat matrix Q diag(g) Q'."""
+        if self.eigenvalues is not None:
+            return (self.eigenvalues + self.ridge) / (self.eigenvalues + lam)
+        if lam != self.ridge:
+            raise ValueError(f"This factor is for the ridge {self.ridge!r}, not for {lam!r}.")
+        return arrays.zeros((self.Q.shape[1],), self.Q) + 1.0
 
     def _at(self, lam: float) -> tuple[Array, Array]:
         """Q and B of one ridge; B may be replaced by any matrix with the same B'B."""
-        spectrum = self._spectrum(lam)
-        if spectrum is None:
+        spectrum, xp = self._spectrum(lam), arrays.namespace(self.Q)
+        if self.eigenvalues is None:
             return self.Q, self.bottom
-        xp = arrays.namespace(self.Q)
         rest = arrays.identity(self.Q.shape[1], self.Q) * xp.sqrt(lam / (self.eigenvalues + lam))[None, :]
         return self.Q * xp.sqrt(spectrum)[None, :], rest
+
+    def _by_inverse(self, rows: Array) -> Array:
+        """The rows times R^-1; they may be overwritten."""
+        if self.eigenvalues is None:
+            return arrays.whiten_rows(rows, self.R.T)
+        return arrays.matmul(rows, self.R.T) / (self.eigenvalues + self.ridge)[None, :]
+
+    def _leverage(self, spectrum: Array) -> Array:
+        squares = arrays.row_squares(self.Q, spectrum) if self.squares is None else self.squares
+        return squares + self.sqrt_weights**2 / arrays.namespace(self.Q).sum(self.sqrt_weights**2)
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """Weights of the whitened columns, bias, residuals, leverages and leave-one-out residuals for one ridge.
 
         Without `careful`, rows with leverage near 1 keep the few digits of e/(1 - h): enough to compare ridges.
         """
-        xp = arrays.namespace(self.Q)
         spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
-        projected = self.projected()
-        if spectrum is None:
-            fitted = self.Q @ projected
+        projected = spectrum[:, None] * self.projected()
+        fitted = self.Q @ projected
+        if self.eigenvalues is None:
             coef = arrays.solve_lower(self.R.T, projected, transpose=True)
-            squares = self.squares
         else:
-            projected = spectrum[:, None] * projected
             scale = (self.eigenvalues + self.ridge)[:, None]
-            fitted = self.Q @ projected
             if careful:  # corrects for the loss of orthogonality of Q
                 rest = self.Q.T @ (w * self.targets - fitted) - lam * projected / scale
                 projected = projected + spectrum[:, None] * rest
                 fitted = self.Q @ projected
             coef = self.R.T @ (projected / scale)
-            squares = arrays.row_squares(self.Q, spectrum)
-        residuals = self.targets - fitted / w
-        total = xp.sum(w * w)
-        leverage = squares + w[:, 0] ** 2 / total
-        loo = residuals / xp.clip(1.0 - leverage, EPS, None)[:, None]
+        residuals, leverage = self.targets - fitted / w, self._leverage(spectrum)
+        loo = residuals / arrays.namespace(w).clip(1.0 - leverage, EPS, None)[:, None]
         near = close_to_one(leverage)
         if careful and near.size:
             residuals, leverage, loo = self.careful(near, lam, residuals, leverage, loo)
@@ -106,10 +110,8 @@ class Primal(System):
         They are those of `solution` without `careful`.
         """
         xp = arrays.namespace(self.Q)
-        ones = arrays.zeros((self.Q.shape[1],), self.Q) + 1.0
-        spectra = [ones if spectrum is None else spectrum for spectrum in map(self._spectrum, ridges)]
         total = xp.sum(self.sqrt_weights**2)
-        for rows, fitted, squares in for_ridges(self.Q, spectra, self.projected()):
+        for rows, fitted, squares in for_ridges(self.Q, list(map(self._spectrum, ridges)), self.projected()):
             w = self.sqrt_weights[rows, None]
             complement = xp.clip(1.0 - squares - w * w / total, EPS, None)
             yield rows, (self.targets[rows, None, :] - fitted / w[:, :, None]) / complement[:, :, None]
@@ -143,12 +145,9 @@ class Primal(System):
         total = xp.sum(w * w)  # `float` would wait for the device
         c = self.projected()
         e = w * self.targets - Q @ c
-        h = self.squares[:, None] + w * w / total
-        complement = xp.clip(1.0 - h, EPS, None)
-        if classes:
-            value, a, b = log_deviance(e, complement, self.targets + self.mean[None, :], self.sqrt_weights**2)
-        else:
-            value, a, b = log_press(e, complement)
+        complement = xp.clip(1.0 - self.squares[:, None] - w * w / total, EPS, None)
+        criterion = log_deviance if classes else log_press
+        value, a, b = criterion(e, complement, self.targets + self.mean[None, :], self.sqrt_weights**2)
         q = Q.T @ a
         middle = weighted_gram(Q, b[:, 0])
         vector = Q @ q - a + w * (w[:, 0] @ a)[None, :] / total
@@ -181,7 +180,7 @@ class Primal(System):
         L = arrays.cholesky(arrays.add_diagonal(arrays.gram(T.T), 1.0))
         if L is None:
             return residuals, leverage, loo
-        e = arrays.solve_lower(L, arrays.solve_lower(L, w * without), transpose=True)
+        e = solve_factorised(L, w * without)
         inverse = arrays.invert_lower(L + 0.0)
         p = xp.sum(inverse * inverse, axis=0)
         residuals = arrays.put(residuals, near, e / w)
@@ -222,16 +221,10 @@ class Primal(System):
                 out = arrays.put(out, fold, self._without(fold, lam)[0])
                 continue
             e = w_fold * arrays.take(residuals, fold)
-            if short:
-                e = arrays.solve_lower(L, arrays.solve_lower(L, e), transpose=True)
-            else:  # (I - R R')^-1 = I + R (I - R'R)^-1 R'
-                e = e + rows @ arrays.solve_lower(L, arrays.solve_lower(L, rows.T @ e), transpose=True)
+            # (I - R R')^-1 = I + R (I - R'R)^-1 R'
+            e = solve_factorised(L, e) if short else e + rows @ solve_factorised(L, rows.T @ e)
             out = arrays.put(out, fold, e / w_fold)
         return out
-
-    def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
-        """As in `Dual`."""
-        return self.solution(lam).loo_residuals if folds is None else self.block_residuals(folds, lam)
 
     def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
         """Changes of fitted and leave-one-out values (l,) due to random errors.
@@ -239,40 +232,30 @@ class Primal(System):
         First for errors of size 1 in the targets; then for errors of size sqrt(k_jj) in the gradient with respect to
         the coefficients of the basis, where K_mm = L L' with L = `lower`.
         """
-        xp, w, spectrum = arrays.namespace(self.Q), self.sqrt_weights[:, None], self._spectrum(lam)
-        z, gradient = random_signs(w.shape[0], w), gradient_noise(lower)
-        total = float(xp.sum(w * w))
-        mean = xp.sum(w * w * z, axis=0)[None, :] / total
-        projected = self.Q.T @ (w * (z - mean))
-        if spectrum is None:
-            gradient = arrays.solve_lower(self.R.T, gradient)
-        else:
-            projected = spectrum[:, None] * projected
-            gradient = (self.R @ gradient) / (self.eigenvalues + lam)[:, None]
-        complement = xp.clip(1.0 - arrays.row_squares(self.Q, spectrum)[:, None] - w * w / total, EPS, None)
-        first, second = self.Q @ projected / w + mean, self.Q @ gradient / w
-        return [largest_moves(first, (z - first) / complement), largest_moves(second, second / complement)]
+        w, spectrum = self.sqrt_weights[:, None], self._spectrum(lam)
+        z, v = random_signs(w.shape[0], w), self.sqrt_weights**2
+        mean = (v @ z)[None, :] / arrays.namespace(v).sum(v)
+        complement = arrays.namespace(v).clip(1.0 - self._leverage(spectrum), EPS, None)[:, None]
+        of_targets = self.Q @ (spectrum[:, None] * (self.Q.T @ (w * (z - mean)))) / w + mean
+        of_gradient = self.Q @ (spectrum[:, None] * self._by_inverse(gradient_noise(lower).T).T) / w
+        return [
+            largest_moves(of_targets, (z - of_targets) / complement),
+            largest_moves(of_gradient, of_gradient / complement),
+        ]
 
     def band(self, lam: float, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """I - H in the rows scaled by w, and the scaled residuals."""
-        Q, w = arrays.to_numpy(self.Q), arrays.to_numpy(self.sqrt_weights)
-        spectrum = self._spectrum(lam)
-        scaled = Q if spectrum is None else Q * arrays.to_numpy(spectrum)
-        band = -band_of_products(scaled, Q, width) - band_of_products(w[:, None], w[:, None], width) / float(w @ w)
+        Q, w, spectrum = (arrays.to_numpy(a) for a in (self.Q, self.sqrt_weights, self._spectrum(lam)))
+        band = -band_of_products(Q * spectrum, Q, width)
+        band -= band_of_products(w[:, None], w[:, None], width) / float(w @ w)
         band[0] += 1.0
         return band, w[:, None] * arrays.to_numpy(self.solution(lam).residuals), w
 
     def smoother(self, phi_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
-        w = self.sqrt_weights
-        spectrum = self._spectrum(lam)
-        total = float(w @ w)
-        centred = phi_new - self.centre[None, :]
-        if spectrum is None:
-            q = arrays.whiten_rows(centred, self.R.T)
-        else:
-            q = arrays.matmul(centred, self.R.T) / (self.eigenvalues + lam)[None, :]
-        return w[None, :] * arrays.matmul(q, self.Q.T) + (w * w)[None, :] / total
+        w, centred = self.sqrt_weights, phi_new - self.centre[None, :]
+        q = self._by_inverse(centred) * self._spectrum(lam)[None, :]
+        return w[None, :] * arrays.matmul(q, self.Q.T) + (w * w)[None, :] / float(w @ w)
 
 
 def factorise_primal(
@@ -334,7 +317,7 @@ def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Arr
         bottom, rounding, lost = math.sqrt(ridge) * turn, EPS * largest, math.inf
     else:
         A, bottom, R, condition, _ = orthogonalise(A, math.sqrt(ridge))
-        turn, singular, Vt = arrays.svd(R)
+        turn, singular, Vt = xp.linalg.svd(R, full_matrices=False)
         bottom, rounding = arrays.matmul(bottom, turn), math.inf
         lost = EPS * (condition + float(singular[0] / singular[-1])) if rank else 0.0
         eigenvalues = xp.clip(singular * singular - ridge, 0.0, None)
@@ -344,43 +327,100 @@ def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Arr
 
 
 @dataclass(frozen=True)
-class Wide(Dual):
-    """At least as many whitened columns as rows: the dual system of their products, which needs no extra care."""
+class Reduced(System):
+    """Least squares on some columns of the KKT system, with all rows (Carvalho & Braga; Valyon & Horvath).
 
-    phi: Array = None  # (l, r)
-    is_dual = False
+    Equation i is sum_j k_ij a_j + b + a_i lam/v_i = t_i with weight v_i, where the last term on the left is present
+    only if row i is in the basis; one more equation, sum_j a_j = 0, has weight 1. There is no penalty.
+    """
 
-    def coefficients(self) -> None:
-        """They are not those of the dual system."""
+    Q: Array  # (l + 1, n + 1) orthonormal
+    R: Array  # (n + 1, n + 1) upper triangular
+    targets: Array  # (l, k)
+    sqrt_weights: Array  # (l,)
+    position: np.ndarray  # (l,) the column of a row in the basis, or -1
+    ridge: Array  # (l,) lam/v of the rows in the basis, 0 elsewhere
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
-        """As in `Dual`, but the coefficients are weights of the whitened columns."""
-        solution = super().solution(lam)
-        return replace(solution, coef=self.phi.T @ solution.coef)
+        """Coefficients, bias, residuals t - f, leverages and exact leave-one-out residuals t - f_(i)."""
+        xp = arrays.namespace(self.Q)
+        rows, x, equation = self._solve()
+        leverage = arrays.row_squares(rows + 0.0)
+        moves = self.moves(lam)
+        inside = np.flatnonzero(self.position >= 0)
+        # the coefficient of row i itself, in x_(i) = x - R^-1 q_i w_i moves_i
+        inverse = arrays.take(arrays.invert_lower(self.R.T + 0.0).T, self.position[inside])
+        own = xp.sum(inverse * arrays.take(rows, inside), axis=1) * arrays.take(self.sqrt_weights, inside)
+        without = arrays.take(x, self.position[inside]) - own[:, None] * arrays.take(moves, inside)
+        residuals = self._residuals(equation, arrays.take(x, self.position[inside]))
+        return Solution(x[:-1, :], x[-1, :], residuals, leverage, self._residuals(moves, without))
 
-    def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array, float]:
-        """As in `Primal`. With G the derivative in phi phi', they are 2 G phi L^-1 and -L^-T phi'G phi L^-1."""
-        value, G, _, in_ridge = super().criterion(classes)
-        product = arrays.matmul(G, self.phi)
-        inner = arrays.unwhiten_rows(arrays.matmul(self.phi.T, product), lower)
-        return value, arrays.unwhiten_rows(2.0 * product, lower), -arrays.unwhiten_rows(inner.T, lower), in_ridge
+    def _solve(self) -> tuple[Array, Array, Array]:
+        """Rows of Q, solution and residuals of the equations."""
+        rows, w = self.Q[:-1, :], self.sqrt_weights[:, None]
+        projected = rows.T @ (w * self.targets)
+        x = arrays.solve_lower(self.R.T, projected, transpose=True)
+        return rows, x, self.targets - (rows @ projected) / w
 
-    def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
-        """As in `Primal`."""
-        z = random_signs(self.phi.shape[0], self.phi)
-        residuals, loo = self.response(z, lam)
-        moved = self.response(self.phi @ gradient_noise(lower) / lam, lam)
-        return [largest_moves(z - residuals, loo), largest_moves(*moved)]
+    def _residuals(self, equation: Array, coef: Array) -> Array:
+        """Residuals t - f from those of the equations and the coefficients of the rows in the basis.
 
-    def smoother(self, phi_new: Array, lam: float) -> Array:
-        """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
-        return super().smoother(arrays.matmul(phi_new, self.phi.T), lam)
+        The ridge term of their equations is not part of f.
+        """
+        inside = np.flatnonzero(self.position >= 0)
+        own = arrays.take(equation, inside) + arrays.take(self.ridge, inside)[:, None] * coef
+        return arrays.put(equation + 0.0, inside, own)
+
+    def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
+        """The change of each target that has the effect of leaving its row (or its fold) out.
+
+        It makes the residual of the row's equation 0.
+        """
+        rows, _, equation = self._solve()
+        if folds is None:
+            complement = arrays.namespace(rows).clip(1.0 - arrays.row_squares(rows + 0.0), EPS, None)
+            return equation / complement[:, None]
+        out = equation + 0.0
+        for fold in filter(len, folds):
+            Q, w = arrays.take(rows, fold), arrays.take(self.sqrt_weights, fold)[:, None]
+            moves = solve_symmetric(arrays.add_diagonal(-(Q @ Q.T), 1.0), w * arrays.take(equation, fold)) / w
+            out = arrays.put(out, fold, moves)
+        return out
+
+    def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
+        """t_B - f_(B)(x_B) for every fold B, each left out as a whole."""
+        rows, x, _ = self._solve()
+        moves = self.moves(lam, folds)
+        inside = np.flatnonzero(self.position >= 0)
+        coef = arrays.take(x, self.position[inside])
+        for fold in filter(len, folds):
+            own = np.isin(inside, fold)
+            scaled = arrays.take(self.sqrt_weights, fold)[:, None] * arrays.take(moves, fold)
+            without = x - arrays.solve_lower(self.R.T, arrays.take(rows, fold).T @ scaled, transpose=True)
+            coef = arrays.put(coef, np.flatnonzero(own), arrays.take(without, self.position[inside[own]]))
+        return self._residuals(moves, coef)
+
+    def smoother(self, K_new: Array, lam: float) -> Array:
+        """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, basis)."""
+        ones = arrays.zeros((K_new.shape[0], 1), K_new) + 1.0
+        columns = arrays.namespace(K_new).concat([K_new, ones], axis=1)
+        return arrays.matmul(arrays.whiten_rows(columns, self.R.T), self.Q[:-1, :].T * self.sqrt_weights[None, :])
 
 
-def factorise_wide(phi: Array, targets: Array, weights: Array, ridge: float | None) -> Wide:
-    """Factorise a system with at least as many unknowns as rows; without a ridge, for every ridge."""
-    factor = factorise_dual(arrays.gram(phi.T), targets, weights, ridge)
-    if factor is None:
-        factor = factorise_dual(arrays.gram(phi.T), targets, weights)
-    assert factor is not None
-    return Wide(**vars(factor), phi=phi)
+def factorise_reduced(K: Array, targets: Array, weights: Array, position: np.ndarray, lam: float) -> Reduced:
+    """Factorise the column-reduced system; K (l x n) holds the kernel columns, `position` the column of a row or -1."""
+    xp = arrays.namespace(K)
+    n_rows, n = K.shape
+    w = xp.sqrt(weights)
+    own = arrays.like((position >= 0).astype(float), K) * lam / weights
+    inside = np.flatnonzero(position >= 0)
+    Z = arrays.zeros((n_rows + 1, n + 1), K)
+    Z[:-1, :-1] = K
+    Z = arrays.add_at(Z, (inside, position[inside]), arrays.take(own, inside))
+    Z[:-1, :-1] *= w[:, None]
+    Z[:-1, -1] = w
+    Z[-1, :-1] = 1.0
+    Q, R = xp.linalg.qr(Z)
+    if float(xp.min(xp.abs(xp.linalg.diagonal(R)))) <= (n + 1) * EPS * float(xp.max(xp.abs(xp.linalg.diagonal(R)))):
+        raise ValueError("The kept columns of the KKT system are linearly dependent: lower C or keep fewer columns.")
+    return Reduced(Q, R, targets, w, position, own)

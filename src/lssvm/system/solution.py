@@ -33,8 +33,12 @@ class System:
     Every system has `solution`, `block_residuals`, `moves` and `smoother`; the other methods exist only in some.
     """
 
-    is_dual = False  # whether the basis consists of the rows
     diagonal: Array = None  # (l,) of the kernel matrix, if that was factorised
+
+    @property
+    def is_dual(self) -> bool:
+        """Whether the basis consists of the rows."""
+        return False
 
     @property
     def orthogonal(self) -> Any:
@@ -81,8 +85,11 @@ class System:
         raise ValueError(f"{type(self).__name__} does not provide residuals of overlapping blocks.")
 
     def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
-        """The change of each target that has the effect of leaving its row (or its fold) out."""
-        raise NotImplementedError
+        """The change of each target that has the effect of leaving its row (or its fold) out.
+
+        It moves the target to the prediction of the model without that row, unless a system says otherwise.
+        """
+        return self.solution(lam).loo_residuals if folds is None else self.block_residuals(folds, lam)
 
     def smoother(self, columns: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows) and training rows (columns)."""
@@ -135,11 +142,16 @@ def band_of_products(A: np.ndarray, B: np.ndarray, width: int) -> np.ndarray:
     return out
 
 
+def solve_factorised(L: Array, B: Array) -> Array:
+    """(L L')^-1 B."""
+    return arrays.solve_lower(L, arrays.solve_lower(L, B), transpose=True)
+
+
 def solve_symmetric(A: Array, B: Array) -> Array:
     """A^-1 B for a symmetric A, by Cholesky where A is positive definite; infinite where A is singular."""
     L = arrays.cholesky(A + 0.0)
     if L is not None:
-        return arrays.solve_lower(L, arrays.solve_lower(L, B), transpose=True)
+        return solve_factorised(L, B)
     try:
         return arrays.namespace(A).linalg.solve(A, B)
     except Exception as error:  # each namespace has its own class of LinAlgError

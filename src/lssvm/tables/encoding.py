@@ -20,19 +20,8 @@ import numpy as np
 
 from .. import arrays
 from ..rules import number, one_of
-from .cells import (
-    AS_IN_FIT,
-    floats_of,
-    is_missing,
-    is_number,
-    label_of,
-    listed,
-    number_of,
-    plain,
-    refuse_mixed,
-    values_of,
-)
-from .frames import column_names, series_of
+from .cells import is_missing, is_number, label_of, number_of
+from .frames import AS_IN_FIT, column_names, floats_of, listed, plain, refuse_mixed, series_of, values_of
 
 LARGEST = float(np.finfo(np.float64).max)
 HEIGHT = math.sqrt(0.5)  # of the columns of a category

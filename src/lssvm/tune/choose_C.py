@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +44,9 @@ def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     for rows, residuals in factor.loo_path(C):
         scaled, xp = residuals / unit, arrays.namespace(residuals)
         if not problem.classification:
-            limit = CONSTANTS.outlier * arrays.quantile(xp.abs(scaled), 0.9) if limit is None else limit
+            if limit is None:
+                share = np.quantile(arrays.to_numpy(xp.abs(scaled)), 0.9, axis=0)
+                limit = CONSTANTS.outlier * arrays.like(share, scaled)
             scaled = xp.clip(scaled, -limit, limit)
         losses = xp.abs(scaled) if problem.robust is not None else scaled * scaled
         errors += counted[rows] @ xp.sum(losses, axis=2)
@@ -234,7 +235,7 @@ def fit_of_path(factor: Factor, C: float) -> tuple[Fit | None, Any]:
     if not factor.system.serves(1.0 / C, quick.leverage):
         return None, quick.loo_residuals
     fit = factor.fit(C)
-    return replace(fit, rounding=factor.rounding(fit)), arrays.take(fit.loo_residuals, factor.rows)
+    return fit, arrays.take(fit.loo_residuals, factor.rows)
 
 
 # Warnings -------------------------------------------------------------------------------------------------------------

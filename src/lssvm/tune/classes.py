@@ -15,21 +15,19 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .. import arrays, progress
-from .._words import counted
 from ..arrays import NumericalError
 from ..coding import pair_work, vertex
 from ..kernels import Kernel
 from ..problem import Problem, column_spread, columns_by_input, constant_columns, ranks_of
+from ..progress import counted
 from .constants import CONSTANTS
 from .criteria import LooLogLoss
-from .samples import CLASS_SAMPLE, in_memory, part_of, sample_of
+from .samples import in_memory, part_of, sample_of
 from .widths import FAILED, Candidate, WidthSearch, changed_widths, choices, log_widths
 
 FEWEST = 4  # Each class needs this many rows, two in each half: a single row says nothing about its class.
 LARGER_C = {"squared": 1.0, "squared_hinge": 2.7, "logistic": 12.0}  # The usual ratios of C to that of squares.
 PART = 1.0 / 3.0  # C is chosen again on this part of the rows and of the basis.
-COMMON_ITERATIONS = 12  # A search for a common factor of the widths takes at most this many iterations.
-MANY_ITERATIONS = 20  # A search for one width per column takes at most this many iterations.
 
 
 def choose_classifier(
@@ -174,7 +172,7 @@ def _common_widths(
             pairs = zip(kernel.leaves, requested.leaves, others[number].kernel.leaves, strict=True)
             widths = [other.sigma if asked.sigma is None else own.sigma for own, asked, other in pairs]
             start = replace(start, kernel=kernel.with_widths(widths), C=others[number].C)
-        found.append(WidthSearch(half, requested, start).minimise(COMMON_ITERATIONS))
+        found.append(WidthSearch(half, requested, start).minimise(2 * CONSTANTS.few_iterations))
         start = found[-1]
     return found
 
@@ -191,7 +189,7 @@ def _widths_per_column(
     least = [half.losses(own) for half, own in zip(halves, common, strict=True)]
 
     def common_factor(half: LooLogLoss, start: Candidate) -> Candidate:
-        return WidthSearch(half, requested, start).minimise(COMMON_ITERATIONS)
+        return WidthSearch(half, requested, start).minimise(2 * CONSTANTS.few_iterations)
 
     def judged(change: Callable[[int], Candidate]) -> list[Candidate] | None:
         """The candidates that a change of each half leads to on the other half, or None if they do not gain enough.
@@ -212,11 +210,11 @@ def _widths_per_column(
         return found[::-1]
 
     def many_widths(own: int, start: Candidate) -> Candidate:
-        found[own] = WidthSearch(halves[own], requested, start, many=True).minimise(MANY_ITERATIONS)
+        found[own] = WidthSearch(halves[own], requested, start, many=True).minimise(3 * CONSTANTS.few_iterations)
         return found[own]
 
     def fewer_columns(criterion: LooLogLoss, start: Candidate) -> Candidate:
-        return WidthSearch(criterion, requested, start).fewer_columns(criterion.relevant)
+        return WidthSearch(criterion, requested, start).fewer_columns(criterion.needed)
 
     def with_columns(candidate: Candidate, kept: np.ndarray) -> Candidate:
         """Infinite widths of the other inputs; the others are narrower, for equal distances."""
@@ -236,7 +234,7 @@ def _widths_per_column(
         if judged(lambda own: fewer_columns(halves[own], found[own])):
             fewer = fewer_columns(whole, with_nearby_C(whole, chosen))
             chosen = mean_of([common_factor(half, fewer) for half in halves])
-    relevant = [criterion.relevant for criterion in (*halves, whole)]
+    relevant = [criterion.needed for criterion in (*halves, whole)]
     if all(0 < own.sum() < whole.varying for own in relevant) and judged(
         lambda own: with_columns(narrow[1 - own], relevant[own])
     ):
@@ -305,8 +303,8 @@ def _sample(problem: Problem) -> LooLogLoss:
 def _sample_size(problem: Problem) -> int:
     """The number of rows of that sample, before rows of rare classes are added."""
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
-    share = CONSTANTS.class_rows / (pair_work(counts) or 1.0) ** (1 / 3)
-    return int(np.clip(counts.sum() * share, *CLASS_SAMPLE))
+    share = CONSTANTS.class_rows[0] / (pair_work(counts) or 1.0) ** (1 / 3)
+    return int(np.clip(counts.sum() * share, *CONSTANTS.class_rows[1:]))
 
 
 def _as_numpy(problem: Problem) -> Problem:

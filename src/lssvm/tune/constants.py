@@ -14,72 +14,75 @@ class Constants:
     effect of halving and doubling each constant.
     """
 
-    # Starting points
+    # Starting points --------------------------------------------------------------------------------------------------
+    # The search starts from the best of these common widths: the least, the largest and their number, in units of
+    # the root of the number of columns.
     widths: tuple[float, float, int] = (0.2, 20.0, 7)
-    """The search starts from the best of these common widths: the least, the largest and their number, in units of
-    the root of the number of columns."""
+    # The values of 1/C that are compared, in units of the variance of the kernel over the rows.
     ridges: tuple[float, float, int] = (1e-9, 1e3, 37)
-    """The values of 1/C that are compared, in units of the variance of the kernel over the rows."""
+    # The common widths are compared on this many rows, and dense models of no more rows have a single stage.
     start_rows: int = 300
-    """The common widths are compared on this many rows, and dense models of no more rows have a single stage."""
+    # A column starts with a narrow width if its standardised effect, alone or in a pair, exceeds this. By chance,
+    # one of the 496 pairs of 32 columns exceeds 5 in one table of ten, and 4 in every second one.
     relevant: float = 5.0
-    """A column starts with a narrow width if its standardised effect, alone or in a pair, exceeds this. By chance, one
-    of the 496 pairs of 32 columns exceeds 5 in one table of ten, and 4 in every second one."""
 
-    # Samples and stages
+    # Samples and stages -----------------------------------------------------------------------------------------------
+    # The first stage of a model with a basis uses this many rows and basis points. With (1000, 150) the error of
+    # a table with 4 relevant columns of 32 (puma32H) was 0.246 instead of 0.180; (3000, 300) took twice as long
+    # for a gain below 1 %.
     trial: tuple[int, int] = (2000, 250)
-    """The first stage of a model with a basis uses this many rows and basis points. With (1000, 150) the error of a
-    table with 4 relevant columns of 32 (puma32H) was 0.246 instead of 0.180; (3000, 300) took twice as long for a gain
-    below 1 %."""
+    # The same holds for dense models of more than `start_rows` rows: an evaluation with 150 basis points takes a
+    # third of the time of a dense one with 500 rows, and a tenth with 1000.
     dense_trial: tuple[int, int] = (2000, 150)
-    """The same holds for dense models of more than `start_rows` rows: an evaluation with 150 basis points takes a third
-    of the time of a dense one with 500 rows, and a tenth with 1000."""
+    # The last stage of a model with a basis uses this many rows and basis points; (6000, 1000) took three times
+    # as long as no last stage, and gained 1 % on average.
     last_stage: tuple[int, int] = (3000, 1000)
-    """The last stage of a model with a basis uses this many rows and basis points; (6000, 1000) took three times as
-    long as no last stage, and gained 1 % on average."""
+    # The last stage of a dense model uses this many rows. With 2000, balloon (1600 rows) took 52 s instead of 17.
     dense_stage: int = 1000
-    """The last stage of a dense model uses this many rows. With 2000, balloon (1600 rows) took 52 s instead of 17."""
+    # Widths are searched again on the last stage if its larger basis lowers log PRESS by this much. 0.02 changed
+    # the error of small tables from 0.888 to 0.885; in 24 splits the gain was above 0.2 where that paid off, else
+    # below 0.05.
     limited: float = 0.1
-    """Widths are searched again on the last stage if its larger basis lowers log PRESS by this much. 0.02 changed the
-    error of small tables from 0.888 to 0.885; in 24 splits the gain was above 0.2 where that paid off, else below
-    0.05."""
-    class_rows: int = 550
-    """The sample of a search for a classifier takes as much work as this many rows of two classes."""
+    # The sample of a search for a classifier takes as much work as this many rows of two classes, and has at least and
+    # at most so many rows.
+    class_rows: tuple[int, int, int] = (550, 200, 1500)
 
-    # Iterations
+    # Iterations -------------------------------------------------------------------------------------------------------
+    # A search takes at most this many iterations; 20 to 40 are usual with one width per column.
     iterations: int = 50
-    """A search takes at most this many iterations; 20 to 40 are usual with one width per column."""
+    # This is the limit for results that are nearly right, such as widths that another kernel has found, and with
+    # fewer than `width_rows` samples per width, where more iterations would fit the noise.
+    # A search for a classifier takes at most twice as many for a common factor of the widths, and three times as many
+    # for one width per column: up to 50 changed the log loss of none of 13 tables.
     few_iterations: int = 6
-    """This is the limit for results that are nearly right, such as widths that another kernel has found, and with fewer
-    than `width_rows` samples per width, where more iterations would fit the noise."""
+    # A search ends when an iteration lowers log PRESS by less.
     slow: float = 1e-3
-    """A search ends when an iteration lowers log PRESS by less."""
 
-    # One width per column
+    # One width per column ---------------------------------------------------------------------------------------------
+    # The log widths have a prior with this standard deviation about their mean. Error on the 17 tables below 1000
+    # rows: 0.877 with 0.25 and 0.888 with 0.5; with 1.0, the worst table was at 1.29 instead of 1.13.
     width_prior: float = 0.25
-    """The log widths have a prior with this standard deviation about their mean. Error on the 17 tables below 1000
-    rows: 0.877 with 0.25 and 0.888 with 0.5; with 1.0, the worst table was at 1.29 instead of 1.13."""
+    # That of a search for a classifier is wider: with 0.25, the log loss of segment rose by 20 %.
     class_width_prior: float = 0.5
-    """That of a search for a classifier is wider: with 0.25, the log loss of segment rose by 20 %."""
+    # With more samples per width than this, the standard deviation of the prior grows in proportion.
     width_rows: int = 50
-    """With more samples per width than this, the standard deviation of the prior grows in proportion."""
+    # One width per column is kept if each lowers the negative log likelihood of leave-one-out by this much. In a
+    # stack it is always kept, because the weights decide: 0.910 instead of 0.931 of the error.
     worth: float = 3.5
-    """One width per column is kept if each lowers the negative log likelihood of leave-one-out by this much. In a stack
-    it is always kept, because the weights decide: 0.910 instead of 0.931 of the error."""
+    # One width per column and fewer columns are kept for classes if the gain in log loss, on rows not used to
+    # choose them, exceeds this many standard errors. Errors of the tables were the same without the second, and
+    # 0.78 on five generated tables with irrelevant columns.
     class_worth: float = 1.64
-    """One width per column and fewer columns are kept for classes if the gain in log loss, on rows not used to choose
-    them, exceeds this many standard errors. Errors of the tables were the same without the second, and 0.78 on five
-    generated tables with irrelevant columns."""
 
-    # Robustness
+    # Robustness -------------------------------------------------------------------------------------------------------
+    # The largest leave-one-out residual that counts in full, in units of their 90th percentile, is this. One
+    # wrong target of bodyfat costs a factor of two in the error; with 6, rows of nearly noise-free tables
+    # (balloon) that are hard to fit were taken for outliers, and with 40 that of bodyfat was missed.
     outlier: float = 15.0
-    """The largest leave-one-out residual that counts in full, in units of their 90th percentile, is this. One wrong
-    target of bodyfat costs a factor of two in the error; with 6, rows of nearly noise-free tables (balloon) that are
-    hard to fit were taken for outliers, and with 40 that of bodyfat was missed."""
+    # Up to this many rows per column, the weights of a stack are chosen by five folds, without which the members
+    # were searched. On three tables with at most 5 rows per column: 0.974 of the error in 5 times the time; with
+    # 25, 0.986 on 13 tables, but 1.05 on two of them.
     weight_rows: int = 5
-    """Up to this many rows per column, the weights of a stack are chosen by five folds, without which the members were
-    searched. On three tables with at most 5 rows per column: 0.974 of the error in 5 times the time; with 25, 0.986 on
-    13 tables, but 1.05 on two of them."""
 
 
 CONSTANTS = Constants()

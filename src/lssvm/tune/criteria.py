@@ -21,8 +21,7 @@ from ..problem import Problem, solve_two_classes, whitened_columns
 from ..system import BatchedPairs
 from .choose_C import error_rate, ridge_unit, validation_loss
 from .constants import CONSTANTS
-from .samples import Screening
-from .widths import FAILED, Candidate
+from .widths import FAILED, Candidate, Criterion
 
 SLOPE_STEPS = 12  # Newton's method for the slope takes at most this many steps.
 SLOPE_ACCURACY = 1e-3  # The log slope is this accurate; the error of the loss is of the order of the square.
@@ -33,18 +32,18 @@ C_SPREAD = 3.0  # The priors on log C and on the log slope have this standard de
 C_RANGE = (-12.0, 23.0)  # The values of log C are in this range.
 
 
-class LooError:
+class LooError(Criterion):
     """rows/2 * log(PRESS / scatter of the targets), minus the log likelihood of normal leave-one-out residuals.
 
     With `by_log_loss`, rows/2 * log of the mean log loss of the leave-one-out decision values of classes.
     """
 
     def __init__(self, problem: Problem, unit: np.ndarray, record: Bunch, *, by_log_loss: bool = False) -> None:
-        self.problem, self.unit, self.record, self.by_log_loss = problem, unit, record, by_log_loss
+        super().__init__(problem, unit)
+        self.record, self.by_log_loss = record, by_log_loss
         self.width_prior, self.scale = CONSTANTS.width_prior, 0.5 * len(problem.rows)
         self.scatter = 0.0 if by_log_loss else problem.log_scatter
         self.y, self.weights = (arrays.to_numpy(a)[problem.rows] for a in (problem.y, problem.weights))
-        self.screening = Screening(problem)
         _ = problem.rows_by_content  # computed once; its copies keep it
 
     def gradient(self, candidate: Candidate) -> tuple[float, np.ndarray, float]:
@@ -84,8 +83,9 @@ class BinaryTargets:
         classes = np.arange(n_classes)
         others = classes[None, :-1] + (classes[None, :-1] >= classes[:, None])  # (classes, classes - 1)
         self.opponents = others[codes]
-        self.signs = np.where(self.opponents < codes[:, None], 1.0, -1.0)
+        self.signs = -np.ones(self.opponents.shape)
         if by_pairs:
+            self.signs[self.opponents < codes[:, None]] = 1.0
             self.columns = pair_rows(codes, n_classes)
             number = np.zeros((n_classes, n_classes), dtype=int)
             for place, (a, b) in enumerate(pairs_of(n_classes)):
@@ -96,32 +96,15 @@ class BinaryTargets:
         self.pairs = BatchedPairs(self.columns, weights)
         self.log_slope = SLOPE_CENTRE  # where the next search for a slope starts
 
-    def _margins(self, values: np.ndarray) -> np.ndarray:
-        """The margins of every row against the other classes (rows, classes - 1), from leave-one-out values.
-
-        They are the signed values of the pairs of its class, or differences of the values of its class and the others.
-        """
-        if self.by_pairs:
-            return self.signs * np.take_along_axis(values, self.opponents, axis=1)
-        own = np.take_along_axis(values, self.codes[:, None], axis=1)
-        return own - np.take_along_axis(values, self.opponents, axis=1)
-
-    def _in_values(self, in_margins: np.ndarray) -> np.ndarray:
-        """The derivatives in the leave-one-out values, from those in the margins."""
-        out = np.zeros((len(in_margins), len(self.columns)))
-        if self.by_pairs:
-            np.put_along_axis(out, self.opponents, self.signs * in_margins, axis=1)
-            return out
-        np.put_along_axis(out, self.opponents, -in_margins, axis=1)
-        np.put_along_axis(out, self.codes[:, None], in_margins.sum(axis=1, keepdims=True), axis=1)
-        return out
-
     def score(self, values: np.ndarray) -> tuple[float, np.ndarray]:
         """The loss of leave-one-out values with the best slope, and its derivatives in them.
 
-        By the envelope theorem, the slope does not contribute to them. Newton's method runs in the log slope.
+        The margins of a row against the other classes are the signed values of the pairs of its class, or differences
+        of the values of its class and the others. Newton's method runs in the log slope; by the envelope theorem, the
+        slope does not contribute to the derivatives.
         """
-        margins = self._margins(values)
+        own = 0.0 if self.by_pairs else np.take_along_axis(values, self.codes[:, None], axis=1)
+        margins = own + self.signs * np.take_along_axis(values, self.opponents, axis=1)
         weights, log_slope = self.weights, self.log_slope
         for _ in range(SLOPE_STEPS):
             slope = math.exp(log_slope)
@@ -142,10 +125,14 @@ class BinaryTargets:
             log_slope += step
         self.log_slope = log_slope
         value = float(weights @ (top + np.log(total))) + 0.5 * (deviation / C_SPREAD) ** 2
-        return value, self._in_values(-slope * weights[:, None] * shares)
+        in_margins, in_values = -slope * weights[:, None] * shares, np.zeros(values.shape)
+        np.put_along_axis(in_values, self.opponents, self.signs * in_margins, axis=1)
+        if not self.by_pairs:
+            np.put_along_axis(in_values, self.codes[:, None], in_margins.sum(axis=1, keepdims=True), axis=1)
+        return value, in_values
 
 
-class LooLogLoss:
+class LooLogLoss(Criterion):
     """The log loss of a sample, minus the log of the prior on C; the coding and the loss are those of the candidate.
 
     The log loss is
@@ -157,12 +144,12 @@ class LooLogLoss:
     """
 
     def __init__(self, problem: Problem, unit: np.ndarray) -> None:
-        self.problem, self.unit, self.evaluations = problem, unit, 0
+        super().__init__(problem, unit)
+        self.evaluations = 0
         self.codes, self.weights = problem.labels, arrays.to_numpy(problem.weights)
         self.n_classes = max(2, problem.y.shape[1])
         self.width_prior = CONSTANTS.class_width_prior
         self.scale = len(self.codes) / 8.0  # log losses are much smaller than log PRESS, and so are their changes
-        self.screening = Screening(problem)
         self.warm: dict[tuple[str, str], Any] = {}  # decision values from which Newton's method starts
         self._targets: dict[bool, BinaryTargets] = {}
         self._matrix: tuple[Kernel | None, np.ndarray] = (None, np.empty(0))
@@ -179,9 +166,9 @@ class LooLogLoss:
         return len(np.unique(self.problem.inputs[np.isfinite(self.unit)]))
 
     @cached_property
-    def relevant(self) -> np.ndarray:
+    def needed(self) -> np.ndarray:
         """Which inputs have a column that the classes depend on."""
-        return self.screening.relevant(np.eye(self.n_classes)[self.codes])
+        return self.relevant(np.eye(self.n_classes)[self.codes])
 
     def targets(self, coding: str) -> BinaryTargets:
         """The binary problems of a coding. With two classes there is one, whatever the coding."""

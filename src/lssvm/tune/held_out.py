@@ -11,9 +11,9 @@ import scipy
 from sklearn.utils import Bunch
 
 from .. import arrays
-from .._words import counted
 from ..kernels import Kernel
 from ..problem import Factor, Problem, Step, held_out_rows
+from ..progress import counted
 from ..rules import List, Rule, Seed, integer, open_share, shown
 from .choose_C import best_C, validation_loss
 from .leave_one_out import as_requested, is_fixed, tuned

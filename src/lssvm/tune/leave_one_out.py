@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Annotated, NamedTuple
+from functools import partial
+from typing import Annotated
 
 import numpy as np
 import scipy
@@ -19,7 +20,7 @@ from ..progress import gradient_work, work
 from ..rules import one_of
 from .choose_C import ROBUST_ITERATIONS, error_rate, most_for_C, validation_loss, warn_at_edge, with_best_C
 from .constants import CONSTANTS
-from .samples import stages_of
+from .samples import chosen_widths, stages_of
 from .search import Found, completed, finished, first_stage, last_stage
 from .widths import choices
 
@@ -94,11 +95,6 @@ class LeaveOneOut(Step):
         self.search = search
         self.loss = loss
 
-    @property
-    def method(self) -> str:
-        """The search that "auto" stands for."""
-        return "gradient" if self.search == "auto" else self.search
-
     def __call__(self, problem: Problem) -> Problem:
         return self.choose(problem)
 
@@ -127,14 +123,14 @@ def tune_members(
     is that of the search.
     """
     step, member = step or LeaveOneOut(), len(problems) > 1
-    works = [None if problem.is_known or is_fixed(problem) else expected_work(problem) for problem in problems]
+    works = [[] if problem.is_known or is_fixed(problem) else expected_work(problem) for problem in problems]
     known: dict[int, Problem] = {}
-    begun: dict[int, Begun] = {}
+    begun: dict[int, tuple[Found | None, Callable[[], Problem]]] = {}  # by place: first stage, and what is left to do
     found: list[Found] = []
     for place, (problem, expected) in enumerate(zip(problems, works, strict=True)):
         requested = as_requested(problem)
         kernel, record, own = requested.kernel, Bunch(evaluations=0, plan=[]), list[Found]()
-        if expected is None:
+        if not expected:
             known[place] = problem
             if member and kernel.is_free and not kernel.is_choice:  # a step has chosen the widths
                 found.append(completed(requested, problem))
@@ -146,40 +142,33 @@ def tune_members(
             requested = requested.replace(robust=clone(requested.robust).set_params(iterations=iterations))
         if kernel.is_free or (member and found):
             with expected[0]:
-                for one in choices(kernel):
-                    part = requested.replace(kernel=one)
-                    own.append(first_stage(part, step.method, record, [*found, *own], member=member))
+                for part in (requested.replace(kernel=one) for one in choices(kernel)):
+                    own.append(first_stage(part, step.search, record, [*found, *own], member=member))
         first, last = own[0] if own else None, None
         if len(own) > 1:
             first, last = min(((one, last_stage(one)) for one in own), key=lambda pair: pair[1].candidate.value)
             record.plan.append(f"{len(own)} kernels compared")
-        begun[place] = Begun(requested, record, first, last, expected[1])
+        begun[place] = first, partial(_finished, requested, record, first, last, step, on_all_rows)
         found += [] if first is None else [first]
     weights = np.ones(len(found))
     if len(found) > 1 and not weighs_by_folds(problems):  # they share the rows of their samples
         residuals = np.stack([one.criterion.residuals(one.candidate) for one in found])
-        weights = average_weights(residuals, found[0].criterion.weights, [one.used_widths for one in found])
+        tuned = [
+            one.requested.replace(kernel=one.candidate.kernel, asked=(one.requested.kernel, None)) for one in found
+        ]
+        weights = average_weights(residuals, found[0].criterion.weights, [chosen_widths(one) for one in tuned])
     kept = [one for one, weight in zip(found, weights, strict=True) if weight > 0.0]
-    for place, search in begun.items():
-        with search.last_work:
-            if search.first is None or any(search.first is one for one in kept):
-                known[place] = _finished(search, step, on_all_rows)
+    for place, (first, finish) in begun.items():
+        with works[place][1]:
+            if first is None or any(first is one for one in kept):
+                known[place] = finish()
     return {place: known[place] for place in sorted(known)}
 
 
-class Begun(NamedTuple):
-    """A problem whose parameters are being chosen, and the results of the first and, if known, the last stage."""
-
-    problem: Problem
-    record: Bunch
-    first: Found | None
-    last: Found | None
-    last_work: AbstractContextManager[None]
-
-
-def _finished(begun: Begun, step: LeaveOneOut, on_all_rows: bool) -> Problem:
-    """The last stage of the search, and the choice of C on all rows."""
-    known, record, first, last, _ = begun
+def _finished(
+    known: Problem, record: Bunch, first: Found | None, last: Found | None, step: LeaveOneOut, on_all_rows: bool
+) -> Problem:
+    """The last stage of the search, and the choice of C on all rows, from the results of the stages so far."""
     free_C, paths = known.C is None, known.paths
     rows, basis = stages_of(known)[-1]
     covered = len(known.rows) <= rows and basis in (None, known.basis_size)
@@ -188,7 +177,7 @@ def _finished(begun: Begun, step: LeaveOneOut, on_all_rows: bool) -> Problem:
         known, record.free = known.replace(kernel=kernel), [leaf.sigma is None for leaf in kernel.leaves]
         if kernel.is_free:
             last = last_stage(first) if last is None else last
-            candidate = finished(last, step.method, by_log_loss=known.classification and step.loss == "auto")
+            candidate = finished(last, step.search, by_log_loss=known.classification and step.loss == "auto")
             # with outliers, the C of the search is that for their lower weights
             covered &= not last.has_outliers
             C = None if free_C and on_all_rows and last.has_outliers else candidate.C
@@ -201,22 +190,18 @@ def _finished(begun: Begun, step: LeaveOneOut, on_all_rows: bool) -> Problem:
     return known.replace(paths={**paths, LeaveOneOut.__name__: record})
 
 
-def expected_work(problem: Problem) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+def expected_work(problem: Problem) -> list[AbstractContextManager[None]]:
     """Announce the usual work of the first stage of a search, and of the last one with the choice of C on all rows."""
 
-    def evaluations(stage: int, count: int) -> float:
-        rows, basis = stages_of(problem)[stage]
+    def stage(number: int, evaluations: int) -> float:
+        rows, basis = stages_of(problem)[number]
         rows = min(rows, len(problem.rows))
-        return count * (work(rows, basis) + gradient_work(rows, basis, problem.X.shape[1])) * problem.kernel.is_free
+        once = work(rows, basis) + gradient_work(rows, basis, problem.X.shape[1])
+        of_C = most_for_C(problem) if number and problem.C is None else 0.0
+        return of_C + evaluations * once * problem.kernel.is_free
 
-    def begin() -> float:
-        grid = CONSTANTS.widths[2] * work(min(CONSTANTS.start_rows, len(problem.rows)), None, every=True)
-        return grid * problem.kernel.is_free + evaluations(0, CONSTANTS.iterations // 2)
-
-    def end() -> float:
-        return evaluations(-1, CONSTANTS.few_iterations) + (most_for_C(problem) if problem.C is None else 0.0)
-
-    return progress.expect(begin), progress.expect(end)
+    usual = (0, CONSTANTS.iterations), (-1, CONSTANTS.few_iterations)
+    return [progress.expect(partial(stage, *evaluations)) for evaluations in usual]
 
 
 def as_requested(problem: Problem) -> Problem:

@@ -5,24 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from .. import arrays
-from .._words import counted
 from ..kernels import Kernel
 from ..problem import Problem, column_spread, constant_columns, varying_inputs
+from ..progress import counted
 from .choose_C import Errors, best_C, class_errors, downweight_outliers, loo_errors, output_units, search_weights
 from .constants import CONSTANTS
 from .criteria import LooError
-from .samples import COSINES, FUNCTIONS, part_of, sample_of, stages_of
-from .widths import Candidate, WidthSearch, changed_widths, log_widths
+from .samples import part_of, sample_of, stages_of
+from .widths import COSINES, FUNCTIONS, Candidate, WidthSearch, changed_widths
 
 NARROW = 2.0  # A column whose log width is smaller counts as used.
 WIDE = 3.0  # The other columns start at this log width.
 OTHER_KERNEL = 1.2  # The log width of a rougher kernel is larger by up to this much.
 FEWEST_WIDTHS = FUNCTIONS // COSINES  # With very many columns, at least this many keep a width of their own.
+
+error = attrgetter("value")  # of a candidate
 
 
 @dataclass(frozen=True)
@@ -38,26 +41,15 @@ class Found:
     gain: float | None = None  # by how much the last of several stages lowered log PRESS
 
     @property
-    def inputs(self) -> np.ndarray:
-        """The first column of every input."""
-        return np.unique(self.requested.inputs, return_index=True)[1]
-
-    @property
     def several(self) -> int:
         """How many leaves of the kernel may get one width per column."""
         free = sum(leaf.ard and leaf.sigma is None for leaf in self.requested.kernel.leaves)
-        return free if len(self.inputs) > 1 else 0
+        return free if len(np.unique(self.requested.inputs)) > 1 else 0
 
     @property
     def log_press(self) -> float:
         """The logarithm of PRESS, relative to the scatter of the targets."""
         return self.candidate.value / self.criterion.scale
-
-    @property
-    def used_widths(self) -> int:
-        """How many widths the search has chosen one by one."""
-        logs = log_widths(self.candidate.kernel, len(self.requested.inputs))
-        return int(np.isfinite(logs[:, self.inputs]).sum()) * self.many
 
     def searched(self, method: str, iterations: int | None = None, *, many: bool | None = None) -> Found:
         """The result of a search from the candidate."""
@@ -83,43 +75,38 @@ def first_stage(
     same = next((other for other in others if not other.many and _differ_in_ard(kernel, other)), None)
     moderate = (alike or same or earlier[-1]).moderate if earlier else math.inf
     candidate = Candidate(kernel, problem.C or 1.0)
+    sample = problem.subset(sample_of(problem, CONSTANTS.start_rows)).with_basis()
     if alike is not None:  # the widths of smoother kernels are narrower
         smoothness = [getattr(one, "nu", math.inf) for one in (kernel, alike.requested.kernel)]
         factors = np.exp([0.0, -OTHER_KERNEL if smoothness[0] > smoothness[1] else OTHER_KERNEL])
         sigma = arrays.to_numpy(alike.candidate.kernel.leaves[0].sigma)
-        candidate = min_error(start_sample(problem), [kernel.with_widths([f * sigma]) for f in factors], record)
+        starts = [kernel.with_widths([factor * sigma]) for factor in factors]
+        candidate = min(with_errors(sample, starts, record), key=error)
     elif same is not None:
         candidate = same.candidate
     elif kernel.is_free:
-        candidate, moderate = _common_widths(problem, method, record)
-    if earlier:
-        found = replace(
-            earlier[-1],
-            requested=problem,
-            criterion=LooError(earlier[-1].criterion.problem, column_spread(problem), record),
-            candidate=candidate,
-            many=False,
-        )
-    else:
-        found = on_stage(problem, 0, candidate, record)
-    found = replace(found, moderate=moderate)
+        candidate, moderate = _common_widths(problem, sample, method, record)
+    found = earlier[-1] if earlier else on_stage(problem, 0, candidate, record)
+    candidate = candidate if earlier else found.candidate
+    criterion = LooError(found.criterion.problem, column_spread(problem), record)
+    found = replace(found, requested=problem, criterion=criterion, candidate=candidate, many=False, moderate=moderate)
     if method == "grid" or not kernel.is_free:
         return with_value(found if kernel.is_free else with_best_start(found))
-    several, trial = found.several, found.criterion.problem
-    few = len(trial.rows) < CONSTANTS.width_rows * several * varying_inputs(problem)
+    several, rows = found.several, len(criterion.problem.rows)
+    few = rows < CONSTANTS.width_rows * several * varying_inputs(problem)
     if alike is not None:
         found = found.searched(method, few_iterations, many=several > 0)
     else:
         if same is None:  # else C is already the best of these rows
-            sampled = len(trial.rows) > CONSTANTS.start_rows
-            found = (with_best_start(found) if sampled else found).searched(method)
+            found = with_best_start(found) if rows > CONSTANTS.start_rows else found
+            found = found.searched(method)
         if several:
             per_column = _widths_per_column(found, method, few_iterations if few else None)
             found = per_column if _is_worthwhile(found, per_column, member) else found
     if found.many:
-        relevant = np.ones(len(found.inputs), dtype=bool)  # with few rows, hardly any column stands out
-        relevant = relevant if few else found.criterion.screening.relevant(found.criterion.y)
-        fewer = WidthSearch(found.criterion, kernel, found.candidate, many=True).fewer_columns(relevant)
+        every = np.ones(len(np.unique(problem.inputs)), dtype=bool)  # with few rows, hardly any column stands out
+        relevant = every if few else criterion.relevant(criterion.y)
+        fewer = WidthSearch(criterion, kernel, found.candidate, many=True).fewer_columns(relevant)
         if fewer is not found.candidate:  # a better model may show outliers that the start could not tell
             other = on_stage(problem, 0, fewer, record, has_outliers=found.has_outliers)
             found = replace(other, many=True, moderate=moderate).searched(method, few_iterations)
@@ -174,20 +161,10 @@ def on_stage(problem: Problem, stage: int, at: Candidate, record: Bunch, *, has_
     return Found(problem, LooError(part, column_spread(problem), record), at, has_outliers)
 
 
-def start_sample(problem: Problem) -> Problem:
-    """The sample on which starting points are compared."""
-    return problem.subset(sample_of(problem, CONSTANTS.start_rows)).with_basis()
-
-
-def min_error(sample: Problem, kernels: Sequence[Kernel], record: Bunch, errors: Errors = loo_errors) -> Candidate:
-    """The kernel with the smallest error, each with its best C. The value of the candidate is this error."""
-    return min(with_errors(sample, kernels, record, errors), key=lambda one: one.value)
-
-
 def with_errors(
     sample: Problem, kernels: Sequence[Kernel], record: Bunch, errors: Errors = loo_errors
 ) -> list[Candidate]:
-    """Each kernel with its best C and the error of this."""
+    """Each kernel with its best C, and the error of this as value."""
     record.evaluations += len(kernels)
     best = [(kernel, *best_C(sample.replace(kernel=kernel), errors)[:2]) for kernel in kernels]
     return [Candidate(kernel, C, value=error) for kernel, C, error in best]
@@ -209,7 +186,7 @@ def _are_alike(kernel: Kernel, other: Found) -> bool:
     pair = kernel, other.requested.kernel
     if any(one.parts or len(one.leaves) != 1 or one.leaves[0].sigma is not None for one in pair):
         return False
-    return other.many == (kernel.leaves[0].ard and len(other.inputs) > 1)
+    return other.many == (kernel.leaves[0].ard and len(np.unique(other.requested.inputs)) > 1)
 
 
 def _differ_in_ard(kernel: Kernel, other: Found) -> bool:
@@ -218,12 +195,12 @@ def _differ_in_ard(kernel: Kernel, other: Found) -> bool:
     return repr(plain[0]) == repr(plain[1])
 
 
-def _common_widths(problem: Problem, method: str, record: Bunch) -> tuple[Candidate, float]:
+def _common_widths(problem: Problem, sample: Problem, method: str, record: Bunch) -> tuple[Candidate, float]:
     """The best common width of a grid, and the best logarithm among the narrower ones.
 
     Identical leaves that start from the same width have the same gradient, and would stay identical.
     """
-    kernel, inputs, sample = problem.kernel, varying_inputs(problem), start_sample(problem)
+    kernel, inputs = problem.kernel, varying_inputs(problem)
     leaves = [repr(leaf) if leaf.sigma is None else "" for leaf in kernel.leaves]
     places = [leaves[:i].count(leaf) - (leaves.count(leaf) - 1) / 2.0 for i, leaf in enumerate(leaves)]
     unit = Candidate(kernel.with_width(math.sqrt(inputs), column_spread(problem)), 1.0)
@@ -233,7 +210,7 @@ def _common_widths(problem: Problem, method: str, record: Bunch) -> tuple[Candid
 
     widths = np.geomspace(*CONSTANTS.widths)
     found = with_errors(sample, [with_width(width) for width in widths], record)
-    errors = [candidate.value for candidate in found]
+    errors = list(map(error, found))
     number = int(np.argmin(errors))
     best, at, step = found[number], widths[number], widths[1] / widths[0]
     record.plan.append(f"grid of {len(widths)} common widths on {len(sample.rows)} rows")
@@ -260,9 +237,6 @@ def _widths_per_column(common: Found, method: str, iterations: int | None) -> Fo
     widest = float(np.max(WidthSearch(criterion, kernel, common.candidate).relative, initial=-math.inf))
     factor = math.exp(min(common.moderate - widest, 0.0))
 
-    def start_at(candidate: Candidate, widths: np.ndarray) -> Candidate:
-        return changed_widths(candidate, kernel, lambda _, sigma: widths, many=True)
-
     narrower = lambda _, sigma: np.where(constant, math.inf, factor * sigma)  # noqa: E731
     start = replace(common, candidate=changed_widths(common.candidate, kernel, narrower, many=True))
     start = start if factor == 1.0 else with_best_start(start)
@@ -270,7 +244,7 @@ def _widths_per_column(common: Found, method: str, iterations: int | None) -> Fo
     if varying_inputs(problem) > max(FUNCTIONS, most):  # only the widths that fall fastest: those the kernel needs
         several = [leaf.ard and leaf.sigma is None for leaf in kernel.leaves]
         slopes = np.sum(criterion.gradient(start.candidate)[1][several], axis=0)
-        slopes = np.where(constant[start.inputs], -math.inf, np.bincount(inputs, slopes))
+        slopes = np.bincount(inputs, np.where(constant, -math.inf, slopes))
         lost = np.argsort(-slopes, kind="stable")[most:]
         start = replace(start, candidate=WidthSearch(criterion, kernel, start.candidate).without(lost).start)
     best = start.searched(method, iterations, many=True)
@@ -278,16 +252,19 @@ def _widths_per_column(common: Found, method: str, iterations: int | None) -> Fo
         logs = WidthSearch(criterion, kernel, best.candidate).input_widths()
         loo = criterion.residuals(best.candidate)
         # effects of three columns show in the sizes of the residuals
-        relevant = criterion.screening.relevant(loo if first else np.hstack([loo, np.abs(loo)]))
+        relevant = criterion.relevant(loo if first else np.hstack([loo, np.abs(loo)]))
         if first and (relevant & (logs > NARROW)).any():
-            relevant = criterion.screening.relevant(criterion.y)
+            relevant = criterion.relevant(criterion.y)
         narrow = relevant | (logs <= NARROW)
         if narrow.all() or not (relevant & (logs > NARROW)).any():
             continue
         at = np.where(narrow, 0.5 * math.log(narrow.sum()) - 1.0, np.where(np.isfinite(logs), WIDE, math.inf))
-        widths = np.exp(at)[inputs] * column_spread(problem)
-        kernels = [start_at(best.candidate, factor * widths).kernel for factor in np.exp([0.0, OTHER_KERNEL])]
-        other = replace(best, candidate=min_error(criterion.problem, kernels, criterion.record))
+        starts = [np.exp(at + shift)[inputs] * column_spread(problem) for shift in (0.0, OTHER_KERNEL)]
+        kernels = [
+            changed_widths(best.candidate, kernel, lambda *_, widths=widths: widths, many=True).kernel
+            for widths in starts
+        ]
+        other = replace(best, candidate=min(with_errors(criterion.problem, kernels, criterion.record), key=error))
         other = other.searched(method, iterations)
         best = other if other.candidate.value < best.candidate.value else best
     return best
@@ -323,7 +300,7 @@ def _by_log_loss(found: Found, method: str) -> Candidate:
     if not found.many and found.moderate - widest < -0.5:
         factor = math.exp(found.moderate - widest)
         kernels.append(changed_widths(candidate, requested.kernel, lambda _, sigma: factor * sigma).kernel)
-    best = min_error(trial, kernels, record, class_errors)
+    best = min(with_errors(trial, kernels, record, class_errors), key=error)
     if method != "grid":
         best = WidthSearch(criterion, requested.kernel, best).minimise(CONSTANTS.few_iterations, method)
     record.plan.append("common factor of the widths and C by the log loss of the classes")
@@ -332,7 +309,8 @@ def _by_log_loss(found: Found, method: str) -> Candidate:
 
 def _describe(found: Found, method: str) -> None:
     trial, leaves = found.criterion.problem, found.requested.kernel.leaves
+    method = method.replace("auto", "gradient")
     kind = "rows" if trial.is_dual else f"rows and {counted(trial.basis_size, 'basis point')}"
-    free = [leaf for leaf in leaves if leaf.sigma is None]
-    widths = sum(len(found.inputs) if leaf.ard and found.many else 1 for leaf in free)
+    free, inputs = [leaf for leaf in leaves if leaf.sigma is None], len(np.unique(trial.inputs))
+    widths = sum(inputs if leaf.ard and found.many else 1 for leaf in free)
     found.criterion.record.plan.append(f"{counted(widths, 'width')} by {method} on {len(trial.rows)} {kind}")

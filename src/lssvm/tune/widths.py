@@ -9,21 +9,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy
 
 from .. import arrays
-from ..arrays import NumericalError
+from ..arrays import NumericalError, cached_property
 from ..kernels import Kernel
-from ..problem import Problem, constant_columns
+from ..problem import Problem, constant_columns, ranks_of
 from .constants import CONSTANTS
-from .samples import Screening, droppable
 
 WIDEST = math.log(300.0)  # A wider kernel gains little, and its larger C lets narrow columns overfit.
 MEAN_PRIOR = 2.0  # The mean log width has this standard deviation; it keeps widths of separable classes finite.
 NOISE = 0.05  # An iteration that lowers a criterion by less is the last: such gains are far below the noise.
+COSINES = 4  # Each column has this many functions; a relation of two columns needs products of several.
+FUNCTIONS = 400  # There are at most this many functions of all columns; with more, pairs of columns are not screened.
+NEEDED = 3  # Narrower columns are not tried after so many in a row that are needed.
 FAILED = 1e10  # This is the value where rounding errors prevent a solution: a line search steps back.
 
 
@@ -43,23 +45,79 @@ def choices(kernel: Kernel) -> Sequence[Kernel]:
     return kernel.parts if kernel.is_choice else [kernel]
 
 
-class Criterion(Protocol):
-    """What a search minimises over the candidates."""
+class Criterion:
+    """What a search minimises over the candidates, on a sample of rows."""
 
-    problem: Problem  # the rows that are predicted; C is None if it is searched
-    unit: np.ndarray  # the spread of each column, the unit of widths
-    screening: Screening  # tells which columns targets depend on
     width_prior: float  # the standard deviation of log widths about their mean, with few rows per width
     scale: float  # the size of changes that matter: a search starts with a step of gradient/scale
 
+    def __init__(self, problem: Problem, unit: np.ndarray) -> None:
+        self.problem = problem  # with the rows that are predicted; C is None if it is searched
+        self.unit = unit  # the spread of each column, the unit of widths
+
     def value(self, candidate: Candidate) -> float:
         """The criterion."""
+        raise NotImplementedError
 
     def gradient(self, candidate: Candidate) -> tuple[float, np.ndarray, float]:
         """The criterion and its derivatives in the log widths, one row per leaf and one value per column, and log C."""
+        raise NotImplementedError
 
     def range_of_C(self, candidate: Candidate) -> tuple[float, float]:
         """The range of log C that is searched."""
+        raise NotImplementedError
+
+    @cached_property
+    def functions(self) -> tuple[np.ndarray, np.ndarray]:
+        """Functions of every column: the first cosines of its ranks, made orthonormal over the rows.
+
+        Returns an array (rows, columns * count) with mean square 1, and how many functions of each column are not 0:
+        fewer than `count` for columns of few values, none for a constant column.
+        """
+        X = arrays.to_numpy(arrays.take(self.problem.X, self.problem.rows))
+        rows, columns = X.shape
+        ranks = (ranks_of(X).T + 0.5) / rows
+        varying = max(1, int(np.count_nonzero(np.ptp(ranks, axis=1))))
+        count = max(1, min(COSINES, FUNCTIONS // varying, rows - 1))
+        cosines = np.stack([np.cos(math.pi * j * ranks) for j in range(1, count + 1)], axis=2)
+        Q, R = np.linalg.qr(cosines - cosines.mean(axis=1, keepdims=True))
+        independent = np.abs(np.diagonal(R, axis1=1, axis2=2)) > 1e-6 * math.sqrt(rows)
+        F = (math.sqrt(rows) * Q * independent[:, None, :]).transpose(1, 0, 2).reshape(rows, columns * count)
+        return F, independent.sum(axis=1)
+
+    def effects_of(self, targets: np.ndarray) -> np.ndarray:
+        """The largest standardised effect of every column, alone or together with one other column.
+
+        For independent targets e, the squared correlations of e with the k functions of a column, or with the k^2
+        products of the functions of two columns, are about chi-squared. All pairs together take one matrix product,
+        F' diag(e) F. Pairs matter: sin(x z) depends neither on x alone nor on z alone. The targets are clipped at a few
+        robust standard deviations, so that no row counts for many.
+        """
+        F, terms = self.functions
+        rows, columns = len(F), len(terms)
+        count, freedom = F.shape[1] // columns, np.maximum(terms, 1)
+        deviation = targets - np.median(targets, axis=0)
+        scale = 1.4826 * np.median(np.abs(deviation), axis=0)
+        limit = np.where(scale > 0, 4.0 * scale, math.inf)
+        deviation = np.clip(deviation, -limit, limit)
+        deviation = deviation - deviation.mean(axis=0)
+        spread = deviation.std(axis=0)
+        largest = np.full(columns, -math.inf)
+        for e in (deviation / np.where(spread > 0, spread, 1.0)).T:
+            alone = ((e @ F) ** 2 / rows).reshape(columns, count).sum(axis=1)
+            largest = np.maximum(largest, (alone - freedom) / np.sqrt(2.0 * freedom))
+            if np.count_nonzero(terms) * count <= FUNCTIONS:
+                both = ((F.T @ (e[:, None] * F)) ** 2 / rows).reshape(columns, count, columns, count).sum(axis=(1, 3))
+                products = np.outer(freedom, freedom)
+                pairs = (both - products) / np.sqrt(2.0 * products)
+                np.fill_diagonal(pairs, -math.inf)
+                largest = np.maximum(largest, pairs.max(axis=1))
+        return largest
+
+    def relevant(self, targets: np.ndarray) -> np.ndarray:
+        """Which inputs have a column that varies and on which targets depend, alone or in a pair."""
+        varying = ~constant_columns(self.problem)
+        return np.bincount(self.problem.inputs, varying & (self.effects_of(targets) > CONSTANTS.relevant)) > 0
 
 
 class WidthSearch:
@@ -197,6 +255,30 @@ class WidthSearch:
         value = lambda dropped: math.inf if len(dropped) == used else self.without(dropped).value()  # noqa: E731
         dropped = droppable(widths, relevant, value, math.log(self.size))
         return self.without(dropped).start if len(dropped) else self.start
+
+
+def droppable(
+    widths: np.ndarray, relevant: np.ndarray, value: Callable[[np.ndarray], float], limit: float
+) -> np.ndarray:
+    """The inputs that can be dropped: a value to be minimised rises by less than `limit` each time.
+
+    `value` is that without some inputs; those of infinite width are dropped already. First the inputs that the targets
+    do not depend on are tried together (if there are none, half of all inputs), then half as many each time, the widest
+    first, until a few single ones in a row are needed.
+    """
+    order = np.lexsort((-widths, relevant))
+    order = order[np.isfinite(widths[order])]
+    dropped = order[:0]
+    least, needed, size = value(dropped), 0, int(np.sum(~relevant[order])) or max(1, len(order) // 2)
+    while len(order) and needed < NEEDED:
+        tried = np.append(dropped, order[:size])
+        new = value(tried)
+        if new - least < limit:
+            least, needed, dropped, order = min(least, new), 0, tried, order[size:]
+        elif size == 1:
+            needed, order = needed + 1, order[1:]
+        size = max(1, size // 2)
+    return dropped
 
 
 def log_widths(kernel: Kernel, columns: int) -> np.ndarray:

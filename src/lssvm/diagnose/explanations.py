@@ -1,0 +1,394 @@
+"""Explanations of predictions: effects of columns, importance of columns, Shapley values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils import Bunch
+
+from .. import arrays
+from ..arrays import ArrayLike
+from ..estimators import LSSVC, LSSVR
+from ..estimators.validation import encoded_rows
+from ..kernels import Term, pick_columns
+from ..problem import Problem
+from ..tables import Column
+from .access import NotKnown, check_fitted, columns_used, feature_names, members
+from .kept import Kept, kept_by_members
+from .loo import class_scores, number_scores
+
+POOLED = "other values"  # the value of the pooled values of a category
+
+
+# Effects: how the prediction changes with each column -----------------------------------------------------------------
+def effects(
+    model: LSSVR | LSSVC,
+    X: ArrayLike | None = None,
+    columns: Sequence[int | str] | np.ndarray | None = None,
+    *,
+    intervals: int = 20,
+    rows: int = 1000,
+) -> list[Bunch]:
+    r"""How the prediction changes with each column, while the other columns stay as they are.
+
+    For numbers, these are accumulated local effects (Apley & Zhu 2020). The column is cut at quantiles
+    :math:`z_0 < \ldots < z_K` of its values, and
+
+    .. math::
+
+        \mathrm{effect}(z_k) = \sum_{j \le k} \frac{1}{n_j} \sum_{i:\, z_{j-1} < x_i \le z_j}
+        \left( f(x_i \mid z_j) - f(x_i \mid z_{j-1}) \right) - \mathrm{constant}
+
+    where :math:`f(x_i \mid z)` is the prediction for row i with the value z in the column. Only predictions near the
+    rows are used, even if columns are correlated. The constant makes the mean effect over the rows 0; in each interval,
+    the effect counts as the mean of its two ends. In an additive model, the effect is the component of the column, less
+    its mean.
+
+    For a category, the effect of a value is the mean prediction if all rows had that value, less the average of these
+    means over the values, weighted by their numbers of rows. In a category, missing cells are a value of their own.
+    Rows with a missing number do not contribute to the effect of that column.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted model. For `LSSVC`, f is the probability of ``classes_[1]``, or of each of more than two classes.
+    X : array or frame (n_samples, n_features), or None
+        Rows over which the effects are averaged, with equal weights. None: the training rows that the model keeps.
+    columns : sequence of column numbers or names, or None
+        None: all columns, except those that the model ignores as identifiers.
+    intervals : int
+        Maximum number of intervals K; there are fewer if the column has few distinct values.
+    rows : int
+        Maximum number of rows to use. If there are more, an evenly spaced subset is used.
+
+    Returns
+    -------
+    list of Bunch
+        For each column: ``name``, ``column`` (its number), ``kind`` ("number" or "category"), ``grid`` (the ends of
+        the intervals, or the values of the category that occur; None stands for missing cells and "other values" for
+        pooled rare values), ``effect`` (one value per entry of ``grid``, or (grid, outputs)) and ``counts`` (the number
+        of rows in each interval, or with each value). Ordered categories are treated as numbers, and ``grid`` contains
+        their levels.
+
+    References
+    ----------
+    Apley, D. W., Zhu, J.: Visualizing the effects of predictor variables in black box supervised learning models. JRSS
+    B 82 (2020) 1059-1086.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import LSSVR, diagnose, kernels
+    >>> X = np.random.RandomState(0).uniform(0, 1, (100, 2))
+    >>> model = LSSVR(kernels.Linear(), C=1e6).fit(X, 3 * X[:, 0] - X[:, 1])
+    >>> for found in diagnose.effects(model, X, intervals=4):
+    ...     slope = (found.effect[-1] - found.effect[0]) / (found.grid[-1] - found.grid[0])
+    ...     print(found.name, round(float(slope), 3))
+    column 0 3.0
+    column 1 -1.0
+    """
+    check_fitted(model)
+    if model.kernel_.is_precomputed:
+        raise NotKnown("Effects: a precomputed kernel has no columns.")
+    if intervals < 1:
+        raise ValueError(f"intervals must be at least 1, got {intervals!r}.")
+    if X is None:
+        try:
+            kept = kept_by_members(model, rows, "effects(X=None)")[0][2]
+        except NotKnown as error:
+            raise NotKnown(f"{error} Or give X.") from None
+        table = arrays.to_numpy(kept.problem.X)[kept.given > 0]
+    else:
+        table = arrays.to_numpy(encoded_rows(model, X))
+    table = table[np.unique(np.linspace(0, len(table) - 1, min(rows, len(table))).astype(int))]
+    encoding = model.fitted_.layout.encoder
+    known = [Column(name) for name in feature_names(model)] if encoding is None else encoding.columns
+    sources, names, found = model.fitted_.layout.sources, feature_names(model), []
+    for number in _numbers(names, columns, known):
+        places, column = np.flatnonzero(sources == number), known[number]
+        marks = places if column.kind == "category" else places[1:]  # of values that were seen in fit; of missing cells
+        marked = np.any(table[:, marks] > 0, axis=1)
+        usable = marked if column.kind == "category" else ~marked
+        if not usable.any():
+            raise ValueError(f"X: column {column.name!r} has no values that were seen in fit: leave it out of columns.")
+        if column.kind == "category":
+            part = _of_category(model, table, places, column, usable)
+        else:
+            part = _of_number(model, table[usable], places[0], column, intervals)
+        effect = part.pop("effect")
+        effect = effect[:, 0] if model.fitted_.layout.single else effect
+        found.append(Bunch(**part, effect=effect, name=names[number], column=number))
+    return found
+
+
+def _numbers(names: list[str], columns: Any, known: Sequence[Column]) -> list[int]:
+    """The numbers of the requested columns."""
+    if columns is None:
+        return [number for number, column in enumerate(known) if column.kind != "ignored"]
+    if isinstance(columns, str):
+        raise ValueError(f"columns must be a sequence of names or numbers, got {columns!r}: write [{columns!r}].")
+    found = []
+    for asked in columns:
+        number = names.index(asked) if isinstance(asked, str) and asked in names else asked
+        if isinstance(number, str) or not 0 <= number < len(names):
+            raise ValueError(
+                f"columns contains {asked!r}, which is not a column of the model: give names, or numbers from 0 to "
+                f"{len(names) - 1}."
+            )
+        if known[number].kind == "ignored":
+            raise ValueError(f"columns contains {asked!r}, which the model ignores as an identifier: leave it out.")
+        found.append(int(number))
+    return found
+
+
+def _of_number(model: Any, table: np.ndarray, place: int, column: Column, intervals: int) -> Bunch:
+    """The accumulated local effect of a number."""
+    grid = np.unique(np.quantile(table[:, place], np.linspace(0.0, 1.0, intervals + 1), method="inverted_cdf"))
+    last = len(grid) - 1
+    if last < 1:  # a constant column: one interval without width
+        grid, last = np.repeat(grid, 2), 1
+    interval = np.clip(np.searchsorted(grid, table[:, place], side="left") - 1, 0, last - 1)
+    low, high = table.copy(), table.copy()
+    low[:, place], high[:, place] = grid[interval], grid[interval + 1]
+    steps, counts = model.fitted_.responses(high) - model.fitted_.responses(low), np.bincount(interval, minlength=last)
+    totals = np.zeros((last, steps.shape[1]))
+    np.add.at(totals, interval, steps)
+    effect = np.vstack([np.zeros(steps.shape[1]), np.cumsum(totals / counts[:, None], axis=0)])
+    effect -= counts @ (effect[1:] + effect[:-1]) / (2 * counts.sum())
+    grid = grid if column.kind == "number" else np.array([column.values[int(rank)] for rank in grid], dtype=object)
+    return Bunch(kind="number", grid=grid, effect=effect, counts=counts)
+
+
+def _of_category(model: Any, table: np.ndarray, places: np.ndarray, column: Column, usable: np.ndarray) -> Bunch:
+    """The mean prediction with each value that occurs set in all rows, centred."""
+    codes = np.where(usable, np.argmax(table[:, places], axis=1), -1)
+    labels = [*column.values, *([None] if column.missing else []), *([POOLED] if column.pooled else [])]
+    occurring, first, counts = np.unique(codes[usable], return_index=True, return_counts=True)
+    means = []
+    for cells in table[usable][first][:, places]:
+        changed = table.copy()
+        changed[:, places] = cells
+        means.append(model.fitted_.responses(changed).mean(axis=0))
+    effect = np.array(means) - np.average(means, axis=0, weights=counts)
+    return Bunch(kind="category", grid=[labels[code] for code in occurring], effect=effect, counts=counts)
+
+
+# Importance: the leave-one-out error without each column --------------------------------------------------------------
+def importance(model: LSSVR | LSSVC, rows: int = 1000) -> Bunch:
+    """How much the leave-one-out error increases if a column is made constant.
+
+    All cells of the column are set to its median, in rows and basis points, and the model is solved again with the same
+    kernel, widths, C, weights and basis. The errors are exact for the squared loss. For the kernels `RBF` and `Matern`,
+    this is the model without the column. A category is one column, and so is a number with its missing cells. Members
+    of a stack keep their weights. No rows are held out.
+
+    A column whose information is also contained in other columns has a small importance, because the model can do
+    without it. A negative increase means that the error is smaller without the column.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted model.
+    rows : int
+        Maximum number of rows to use. If the model keeps more rows with positive weight, an evenly spaced subset is
+        used, and the dense model of these rows replaces the model.
+
+    Returns
+    -------
+    Bunch
+        One entry per column, the most important first: ``names``, ``columns`` (their numbers), ``errors`` without the
+        column and their ``increase``, which is ``errors - full``. ``full`` is the error with all columns, and
+        ``measure`` is its name: "RMSE", over all outputs, or "log loss" for classes. ``rows`` is the number of rows
+        used, and ``sampled`` is True if these are only some of the training rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import LSSVR, diagnose, kernels
+    >>> draw = np.random.RandomState(0)
+    >>> X = draw.uniform(-1, 1, (150, 3))
+    >>> y = X[:, 0] + np.sin(4 * X[:, 2]) + draw.normal(0, 0.1, 150)
+    >>> found = diagnose.importance(LSSVR(kernels.RBF(ard=True)).fit(X, y))
+    >>> found.names, found.increase.round(2)
+    (['column 2', 'column 0', 'column 1'], array([0.6 , 0.52, 0.  ]))
+    """
+    parts = kept_by_members(model, rows, "The importance of columns")
+    names, sources, weights = feature_names(model), model.fitted_.layout.sources, [weight for _, weight, _ in parts]
+    used = [columns_used(member) for member, _, _ in parts]
+    whole = [_loo(member, kept, kept.problem) for member, _, kept in parts]
+    first = parts[0][2]
+    full = _error(first, whole, weights)
+    errors = np.full(len(names), full)
+    for column in np.flatnonzero(np.any(used, axis=0)):
+        without = [
+            _loo(member, kept, _with_constant(kept.problem, sources == column)) if own[column] else known
+            for (member, _, kept), own, known in zip(parts, used, whole, strict=True)
+        ]
+        errors[column] = _error(first, without, weights)
+    order = np.argsort(full - errors, kind="stable")
+    return Bunch(
+        names=[names[column] for column in order],
+        columns=order,
+        errors=errors[order],
+        increase=errors[order] - full,
+        full=full,
+        measure="log loss" if is_classifier(model) else "RMSE",
+        rows=len(first.numbers),
+        sampled=len(first.numbers) < first.total,
+    )
+
+
+def _with_constant(problem: Problem, mask: np.ndarray) -> Problem:
+    """The problem with some columns at their medians over the rows of positive weight."""
+    medians = np.median(arrays.to_numpy(arrays.take(problem.X, problem.rows)), axis=0)
+    kept, added = (arrays.like(row[None, :], problem.X) for row in (1.0 - mask, medians * mask))
+    points = None if problem.points is None else problem.points * kept + added
+    return problem.replace(X=problem.X * kept + added, points=points)
+
+
+def _loo(member: Any, kept: Kept, problem: Problem) -> np.ndarray:
+    """Leave-one-out predictions of a problem, (rows, outputs); for classes, probabilities."""
+    if is_classifier(member):
+        one = member.fitted_.members[0]
+        return one.solved_probabilities(problem, kept.given * one.layout.class_weights(problem.y))
+    return arrays.to_numpy(problem.y - problem.solve().loo_residuals)
+
+
+def _error(kept: Kept, values: list[np.ndarray], weights: list[float]) -> float:
+    """The error of the weighted average of leave-one-out predictions."""
+    average = np.tensordot(weights, np.stack(values), axes=1)
+    if kept.problem.classification:
+        return class_scores(average, kept.problem.labels, kept.given)["log_loss"]
+    return number_scores(arrays.to_numpy(kept.problem.y), average, kept.given)["rmse"]
+
+
+# Shapley values of kernels that are sums of products over the columns -------------------------------------------------
+def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
+    r"""Exact Shapley values: the prediction of each row as a sum of contributions of its columns.
+
+    For a product kernel such as `RBF`, the value of a set S of columns is the prediction of the model with only the
+    factors of S in its kernel (PKeX-Shapley, Mohammadi et al. 2025),
+
+    .. math:: v(S) = b + \sum_j \alpha_j \prod_{c \in S} k_c(x_c, z_{jc})
+
+    The average over all orders of the d columns involves :math:`2^d` sets. It equals the integral of a polynomial,
+    which a Gauss rule with d/2 nodes computes exactly (see docs/theory.md):
+
+    .. math::
+
+        \phi_c = \sum_j \alpha_j \, (k_c(x_c, z_{jc}) - 1)
+                 \int_0^1 \prod_{l \ne c} \left( 1 - t + t \, k_l(x_l, z_{jl}) \right) dt
+
+    A function of a single column (`Linear`, `Spline`, `Additive`) contributes its value, less its mean over the basis
+    points. The Shapley values of a sum of kernels, or of a stack, are the sums of those of its parts.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted model whose kernel is `RBF`, `Linear`, `Spline`, `Additive`, or a sum or stack of them. For `LSSVC`, the
+        values are those of `decision_function`, and stacks and one-vs-one coding are not supported.
+    X : array or frame (n_samples, n_features)
+        Rows to explain.
+
+    Returns
+    -------
+    Bunch
+        ``contributions`` (n_samples, n_features), or (n_samples, n_features, n_outputs); ``base``, a number or
+        (n_outputs,), which is the value without any columns; and ``names`` of the columns. The prediction is
+        ``base + contributions.sum(axis=1)``; rounding errors are distributed over the contributions. A category is one
+        column, and so is a number with its missing cells.
+
+    References
+    ----------
+    Mohammadi, M., Chau, S. L., Muandet, K.: Computing exact Shapley values in polynomial time for product-kernel
+    methods (2025).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import LSSVR, diagnose, kernels
+    >>> draw = np.random.RandomState(0)
+    >>> X = draw.uniform(-1, 1, (100, 3))
+    >>> model = LSSVR(kernels.RBF(ard=True)).fit(X, np.sin(3 * X[:, 0]) * X[:, 1])
+    >>> found = diagnose.shapley(model, X)
+    >>> bool(np.allclose(found.base + found.contributions.sum(axis=1), model.predict(X), atol=1e-10))
+    True
+    """
+    check_fitted(model)
+    if is_classifier(model) and (model.fitted_.is_stack or model.fitted_.by_pairs):
+        raise NotKnown(
+            "Shapley values: the decision values of this classifier are not sums over basis points: give a member of a "
+            "stack, model.members_[0], or fit with coding='one-vs-rest'."
+        )
+    if model.kernel_.is_precomputed:
+        raise NotKnown("Shapley values: a precomputed kernel has no columns.")
+    rows, single = arrays.to_numpy(encoded_rows(model, X)), model.fitted_.layout.single
+    contributions, base = raw_contributions(model, rows)
+    # distribute the rounding errors of both sums, so that the contributions add up to the prediction
+    gap, sizes = arrays.to_numpy(model.fitted_.values(rows)) - base - contributions.sum(axis=1), np.abs(contributions)
+    total = sizes.sum(axis=1)[:, None, :]
+    contributions += gap[:, None, :] * np.divide(sizes, total, out=np.zeros_like(sizes), where=total > 0)
+    return Bunch(
+        contributions=contributions[:, :, 0] if single else contributions,
+        base=float(base[0]) if single else base,
+        names=feature_names(model),
+    )
+
+
+def raw_contributions(model: LSSVR | LSSVC, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Contributions (rows, columns, outputs) and base (outputs,) of encoded rows, as they are computed."""
+    sources = model.fitted_.layout.sources
+    inputs = {int(column): np.flatnonzero(sources == column).tolist() for column in np.unique(sources)}
+    outputs = np.size(arrays.to_numpy(members(model)[0][0].intercept_))
+    contributions, base = np.zeros((len(rows), model.n_features_in_, outputs)), np.zeros(outputs)
+    for member, weight in members(model):
+        points = arrays.to_numpy(member.support_vectors_)
+        coef = weight * arrays.to_numpy(member.dual_coef_).reshape(len(points), -1)
+        base += weight * arrays.to_numpy(member.intercept_)
+        for term in member.kernel_.terms(inputs):
+            part, constant = _of_term(term, rows, points, coef)
+            contributions[:, list(term)] += part
+            base += constant
+    return contributions, base
+
+
+def _of_term(term: Term, X: np.ndarray, Z: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The contributions (rows, inputs, outputs) to a product of kernels of one input each, and the constant part."""
+    out = np.zeros((len(X), len(term), coef.shape[1]))
+    if not term:
+        return out, coef.sum(axis=0)
+    if len(term) == 1:
+        [(group, kernel)] = term.values()
+        points = pick_columns(Z, group)
+        constant = kernel.dot(points, points, coef).mean(axis=0)
+        out[:, 0] = kernel.dot(pick_columns(X, group), points, coef) - constant
+        return out, constant
+    nodes, weights = np.polynomial.legendre.leggauss((len(term) + 1) // 2)  # exact up to the degree len(term)
+    for rows in arrays.row_blocks(len(X), 24 * len(term) * len(Z)):
+        less_one = np.stack([k.evaluate(pick_columns(X[rows], g), pick_columns(Z, g)) for g, k in term.values()])
+        less_one -= 1.0
+        integrals = np.zeros_like(less_one)
+        for t, w in zip((nodes + 1.0) / 2.0, weights / 2.0, strict=True):
+            factors = 1.0 + t * less_one
+            products = _products_of_others(factors)
+            products *= w
+            integrals += products
+        integrals *= less_one
+        out[rows] = np.moveaxis(integrals @ coef, 0, 1)
+    return out, coef.sum(axis=0)
+
+
+def _products_of_others(factors: np.ndarray) -> np.ndarray:
+    """For each entry of the first axis, the product of all others; without division, because a factor may be 0."""
+    out = np.empty_like(factors)
+    out[-1] = 1.0
+    for place in range(len(factors) - 1, 0, -1):
+        np.multiply(out[place], factors[place], out=out[place - 1])
+    before = factors[0].copy()
+    for place in range(1, len(factors)):
+        out[place] *= before
+        before *= factors[place]
+    return out

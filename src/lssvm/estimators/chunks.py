@@ -1,0 +1,358 @@
+"""Fits on chunks of rows: `partial_fit`, `fit_chunks` and Dask collections."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from .. import arrays, progress
+from ..arrays import Array, ArrayLike
+from ..cluster import DaskChunks
+from ..problem import Fit, Problem
+from ..problem.cancellation import warn_of_rounding
+from ..progress import counted
+from ..sparsify import Given, Random
+from ..stream import (
+    SAMPLE_ROWS,
+    Passes,
+    SameRows,
+    Scan,
+    Source,
+    as_source,
+    fingerprint,
+    fit_chunks,
+    resumed,
+    sample_rows,
+    start_stream,
+)
+from ..tune import tuned
+from .base import BaseLSSVM
+from .callbacks import followed, with_callbacks
+from .fitted import FittedModel, Member, centred, contiguous
+from .layout import Layout, Table, unfitted, winning_class
+from .planning import BASIS_SIZE, plan, run_steps
+from .validation import check_weights, first_layout
+
+LEAST_SQUARES = (
+    "adds sums over rows, which give least squares, one class against the rest, got loss={loss!r}, coding={coding!r}: "
+    "write loss='squared', coding='one-vs-rest', or use fit on all rows."
+)
+KEPT_ROWS = 1_000_000  # largest number of rows for which fit_chunks keeps per-row results by default
+
+
+def adds_chunks(model: BaseLSSVM) -> bool:
+    """Check that the model can be computed from sums over chunks; raise AttributeError if it cannot."""
+    if model.robust is not None:
+        raise AttributeError(
+            f"partial_fit does not support robust={model.robust!r}, which needs the residuals of all rows: use fit or "
+            "fit_chunks."
+        )
+    if getattr(model.kernel, "is_precomputed", False):
+        raise AttributeError(
+            "partial_fit does not support kernels.Precomputed: give a kernel of the columns, or use fit."
+        )
+    for step in model.steps if isinstance(model.steps, Sequence) else ():
+        if getattr(step, "needs_all_rows", False) is True:
+            raise AttributeError(f"partial_fit does not support {step!r}, which needs all rows at once: use fit.")
+    if not sums_suffice(model):
+        raise AttributeError(f"partial_fit {LEAST_SQUARES.format(loss=model.loss, coding=model.coding)}")
+    if not was_least_squares(model):
+        raise AttributeError(f"partial_fit {LEAST_SQUARES.format(loss=model.loss_, coding=model.coding_)}")
+    if isinstance(getattr(model, "class_weight", None), str):
+        raise AttributeError(
+            f"partial_fit does not support class_weight={model.class_weight!r}, as the class frequencies of later "
+            "chunks are not known: give a dict, or use fit or fit_chunks."
+        )
+    return True
+
+
+def sums_suffice(model: Any) -> bool:
+    """Whether sums over rows give the model: those of least squares, one class against the rest."""
+    loss, coding = getattr(model, "loss", "squared"), getattr(model, "coding", "one-vs-rest")
+    return loss in ("auto", "squared") and coding in ("auto", "one-vs-rest")
+
+
+def was_least_squares(model: Any) -> bool:
+    """Whether a fitted model, if there is one, is of that kind."""
+    return getattr(model, "loss_", "squared") == "squared" and getattr(model, "coding_", "") != "one-vs-one"
+
+
+class ChunkedLSSVM(BaseLSSVM):
+    """Adds fits on chunks and on Dask collections."""
+
+    @available_if(adds_chunks)
+    @with_callbacks
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Update the model with a chunk of rows, exactly: the result equals `fit` on all rows so far with this basis.
+
+        The first call chooses kernel, C and basis on its rows (a basis of 500 rows for ``steps=None``); later calls
+        keep them. After `fit`, `fit_chunks` or a fit on Dask the chunk is added to the rows of that fit. A uniform
+        sample of 5000 rows is kept for `predict_interval`; leave-one-out values of the other rows are not available.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+
+        Returns
+        -------
+        self
+        """
+        with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
+            return self._add_chunk(X, y, sample_weight)
+
+    @arrays.single_threaded_blas()
+    @np.errstate(under="ignore")
+    def _add_chunk(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+        if arrays.is_dask(X):
+            raise TypeError(
+                "partial_fit takes rows in memory, but X is a Dask collection: use fit, or pass one block at a time."
+            )
+        before: FittedModel | None = vars(self).get("fitted_")
+        layout = None if before is None else before.layout
+        known = None if layout is None else layout.classes
+        if classes is not None and known is not None and not np.array_equal(np.unique(classes), known):
+            raise ValueError(
+                f"classes={classes!r} differs from the classes of the first call, {known.tolist()}: give the same "
+                "classes."
+            )
+        table = self._read(X, y, sample_weight, layout, classes=classes)
+        if before is None:
+            problems, is_stack = plan(self, table, chunked=True)
+            parts, shares = list[Member | Problem](problems), None
+        else:
+            parts, is_stack, shares = list(before.members), before.is_listed, before.shares
+        members = []
+        for place, part in enumerate(parts):
+            with progress.one_of(place, len(parts)):
+                members.append(self._with_chunk(part, table))
+        return self._publish(self._combined(members, is_stack=is_stack, shares=shares))
+
+    def _with_chunk(self, part: Member | Problem, table: Table) -> Member:
+        """A member with the rows of one more chunk; for the first chunk, the member of a problem."""
+        layout = table.layout
+        last = progress.expect(lambda: progress.work(table.X.shape[0], BASIS_SIZE))
+        asked, slopes, stream = part.asked or (None, None), None, None
+        if isinstance(part, Problem):
+            problem = tuned(run_steps(part, self._chunk_steps()))
+            stream = start_stream(problem)
+            if layout.classes is not None:
+                fit = problem.solve()
+                slopes = Member(layout, fit, asked).slopes_of(table.targets, table.weights, fit)
+        else:
+            stream, kept, fit, slopes = part.stream, part.problem, part.fit, part.slopes
+            if stream is None and kept is not None:
+                stream = start_stream(kept).add(kept.X, kept.y, kept.weights)
+            elif stream is None:
+                stream = resumed(part.known_sample, fit.points, fit.C, fit.coef, fit.intercept)
+        with last:
+            stream = stream.add(table.X, table.targets, table.weights)
+            coef, intercept = stream.solve()
+        kernel, points = stream.whitening.kernel, stream.points
+        fit = without_rows(kernel, stream.C, points, coef, intercept)
+        return Member(layout, fit, asked, slopes=slopes, stream=stream, **centred(kernel, points, coef, points))
+
+    @with_callbacks
+    def fit_chunks(
+        self,
+        chunks: Any,
+        *,
+        columns: Sequence[str] | None = None,
+        target: str | Sequence[str] | None = None,
+        weight: str | None = None,
+        leave_one_out: str = "auto",
+    ) -> Self:
+        """Fit the model on chunks of rows that can be read several times, with exact leave-one-out.
+
+        A first pass draws a sample of 5000 rows, on which kernel, C and basis are chosen (a basis of 500 rows for
+        ``steps=None``), and the categories and medians of the columns. Sums over all chunks then determine the model,
+        and one more pass its leave-one-out residuals.
+        At most one chunk and the sample are in memory at a time; the sample is kept in the model for
+        `predict_interval`.
+
+        Parameters
+        ----------
+        chunks : iterable of (X, y) or (X, y, sample_weight), or a function that returns a new iterator of them
+            They are read several times and must give the same data in the same order each time. Alternatives are a
+            pair or triple of arrays, such as NumPy memory maps, which are cut into chunks, or a Parquet file, a folder
+            of Parquet files, a pyarrow dataset or a pyarrow table.
+        columns, target, weight : column names
+            For Parquet and pyarrow: the inputs (by default all other columns), the column or columns to predict, and
+            the sample weights.
+        leave_one_out : {"auto", "rows", "press", "none"}
+            "rows" keeps the per-row results (`loo_residuals_`, `leverage_`, `weights_`), "press" only `press_`. "none"
+            saves the last pass, and also the whitening if the basis points are sufficiently independent (the leverages
+            behind intervals then have about five digits). "auto" is "rows" up to a million rows and "press" above.
+
+        Returns
+        -------
+        self
+        """
+        if leave_one_out not in ("auto", "rows", "press", "none"):
+            raise ValueError(f"leave_one_out must be 'auto', 'rows', 'press' or 'none', got {leave_one_out!r}.")
+        with followed(self):
+            return self._fit_source(as_source(chunks, columns, target, weight), leave_one_out)
+
+    @arrays.single_threaded_blas()
+    @np.errstate(under="ignore")
+    def _fit_source(self, source: Source, leave_one_out: str) -> Self:
+        if not sums_suffice(self):
+            raise ValueError(f"A fit over chunks {LEAST_SQUARES.format(loss=self.loss, coding=self.coding)}")
+        for step in self.steps if isinstance(self.steps, Sequence) else ():
+            by_row = getattr(step, "by_row", "")
+            if by_row:
+                remedy = "give the points themselves" if isinstance(step, Given) else "use fit, or omit the argument"
+                raise ValueError(
+                    f"{type(step).__name__}: {by_row} refers to row numbers, which chunks do not have: {remedy}."
+                )
+        reader = ChunkReader(unfitted(self), first_layout(self, *source.first()[:2]))
+        scan = source.reduce(reader.scan)
+        reader, table = reader.after(scan)
+        problems, is_stack = plan(self, table, chunked=True)
+        keep = leave_one_out == "rows" or (leave_one_out == "auto" and scan.rows <= KEPT_ROWS)
+        found = []
+        for place, problem in enumerate(problems):
+            with progress.one_of(place, len(problems)):
+                found.append(self._fit_passes(source, reader, scan, table, problem, leave_one_out != "none", keep=keep))
+        fitted = self._combined([member for member, _ in found], is_stack=is_stack)
+        self._publish(fitted)
+        if isinstance(source, DaskChunks):
+            lazy = [
+                self._lazy_rows(source, function, reader.layout) for one, function in found if one in fitted.members
+            ]
+            if is_stack:
+                for model, own in zip(self.members_, lazy, strict=True):
+                    model.__dict__.update(own)
+            if not fitted.is_stack or reader.layout.classes is None:
+                self.__dict__.update({name: fitted.average(own[name] for own in lazy) for name in lazy[0]})
+            if fitted.is_stack and reader.layout.classes is None:
+                self.press_ = float(np.sum(arrays.to_numpy(self.weights_) @ arrays.to_numpy(self.loo_residuals_) ** 2))
+        return self
+
+    def _fit_passes(
+        self,
+        source: Source,
+        reader: ChunkReader,
+        scan: Scan,
+        table: Table,
+        problem: Problem,
+        loo: bool,
+        *,
+        keep: bool,
+    ) -> tuple[Member, Any]:
+        """The model of one kernel, and the function that computes the leave-one-out results of a chunk.
+
+        `table` is a sample of the rows, on which kernel, C and basis are chosen.
+        """
+        layout = reader.layout
+        count = 2 + 3 * (0 if problem.robust is None else problem.robust.iterations)  # passes, as a rule
+        expected = [progress.expect(lambda: progress.work(scan.rows, BASIS_SIZE)) for _ in range(count)]
+        stream = start_stream(tuned(run_steps(problem, self._chunk_steps())))
+        passes, kernel, points = Passes(stream.whitening, problem.robust), stream.whitening.kernel, stream.points
+        same = SameRows(source, reader.rows, reader.compared, scan.fingerprint, iter(expected))
+        fit = fit_chunks(same, passes, scan.rows, 1.0 / stream.C, loo=loo, keep=keep)
+        (few,) = fit.passes.loo(fit.solved, True, 0, table.X, table.targets, table.weights).rows
+        targets, own, weights, residuals, leverage, residuals_without = fit.rows() if keep else few
+        solution = without_rows(kernel, stream.C, points, fit.coef, fit.solved[0].intercept)
+        whole = replace(
+            solution, weights=weights, residuals=residuals, leverage=leverage, loo_residuals=residuals_without
+        )
+        sample = fit.sample(scan.rows, table.X, *few)
+        warn_of_rounding(fit.rounding(sample, points, stream.C), stream.C)
+        member = Member(
+            layout,
+            whole if keep else solution,
+            problem.asked or (None, None),
+            targets=targets if keep else None,
+            sample_weight=layout.sample_weights(targets, own) if keep else None,
+            press=None if fit.loo is None else fit.loo.press,
+            sample=sample,
+            **centred(kernel, points, fit.coef, points),
+        )
+        if layout.classes is not None:
+            member = replace(member, slopes=member.slopes_of(targets, own, whole))
+        return member, functools.partial(chunk_results, reader, fit.passes, fit.solved)
+
+    def _lazy_rows(self, source: DaskChunks, function: Any, layout: Layout) -> dict[str, Any]:
+        """The per-row results, as lazy Dask arrays."""
+        outputs = () if layout.single else (layout.outputs,)
+        named = (outputs, np.float64) if layout.classes is None else ((), layout.classes.dtype)
+        kinds = [((), np.float64), ((), np.float64), (outputs, np.float64), named]
+        names = ("weights_", "leverage_", "loo_residuals_", "loo_predictions_")
+        return dict(zip(names, source.rows(function, kinds), strict=True))
+
+    def _chunk_steps(self) -> Any:
+        return (Random(BASIS_SIZE, random_state=0),) if self.steps is None else self.steps
+
+
+def without_rows(kernel: Any, C: float, points: Array, coef: Array, intercept: Array) -> Fit:
+    """A solution without per-sample results."""
+    nothing: Any = None
+    return Fit(kernel, C, nothing, None, points, contiguous(coef), intercept, nothing, nothing, nothing)
+
+
+@dataclass(frozen=True)
+class ChunkReader:
+    """Checks chunks of rows; sent to the workers of a cluster."""
+
+    model: Any  # unfitted
+    layout: Layout
+
+    def scan(self, number: int, X: Any, y: Any, weight: Any) -> Scan:
+        """The results of the first pass for one chunk, whose columns are not encoded yet."""
+        layout = self.layout
+        expected = () if layout.single else (layout.outputs,)
+        if tuple(np.shape(y)[1:]) != expected:
+            raise ValueError(
+                f"chunks: y has shape {np.shape(y)} in chunk {number}, but one row of y has shape {expected} in the "
+                "first chunk: give the same outputs in all chunks."
+            )
+        given = y
+        try:
+            _, X, y = self.model._validated(X, y, layout=layout, least=0, encode=False)
+        except ValueError as error:
+            raise ValueError(f"chunks: chunk {number}: {error}") from None
+        ones = np.broadcast_to(np.float64(1.0), (X.shape[0],))  # takes no memory
+        weights = ones if weight is None else check_weights(weight, X.shape[0], 0)
+        labels, totals = self.model._count_labels(y, weights)
+        sample = sample_rows(SAMPLE_ROWS, number, X, y, weights)
+        rows = fingerprint(self.compared(X, encoded=False), given, weight)
+        return Scan(X.shape[0], int(np.count_nonzero(weights)), sample, labels, totals, rows)
+
+    def after(self, scan: Scan) -> tuple[ChunkReader, Table]:
+        """The reader that has learned how columns and classes are coded, and the sample of rows."""
+        layout, (X, y, weights) = self.layout, scan.sample.arrays
+        if layout.columns is not None:
+            cells = layout.columns.split(X)
+            columns = layout.columns.fitted(cells)
+            layout, X = replace(layout, columns=columns), columns.encode(cells)
+        if scan.positive_rows < 2:
+            found = counted(scan.positive_rows, "row has", "rows have")
+            raise ValueError(f"chunks: {found} positive weight, but at least 2 are required.")
+        layout = self.model._with_classes(layout, scan.labels, scan.label_weights, scan.rows)
+        return replace(self, layout=layout), self.model._coded(layout, X, y, weights)
+
+    def rows(self, number: int, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
+        """The checked rows of a chunk, which may be empty."""
+        table = self.model._read(X, y, weight, self.layout, least=0)
+        return table.X, table.targets, table.weights
+
+    def compared(self, X: Array, *, encoded: bool = True) -> Array:
+        """The columns of numbers, by which rows of later passes are recognised."""
+        columns = self.layout.columns
+        if columns is None or (columns.are_plain and X.dtype != object):
+            return X
+        return np.asarray(X[:, columns.numbers(encoded=encoded)], dtype=np.float64)
+
+
+def chunk_results(reader: ChunkReader, passes: Passes, solved: Any, number: int, *chunk: Any) -> tuple[Array, ...]:
+    """Weights, leverages, leave-one-out residuals and leave-one-out predictions of the rows of a chunk."""
+    ((targets, _, weights, _, leverage, loo),) = passes.loo(solved, True, number, *reader.rows(number, *chunk)).rows
+    f, layout = targets - loo, reader.layout
+    predicted = layout.squeezed(f) if layout.classes is None else winning_class(f, layout.classes)
+    return weights, leverage, layout.squeezed(loo), predicted

@@ -1,0 +1,495 @@
+"""What `fit` learns: a frozen record from which all attributes, predictions and diagnostics follow.
+
+Every model is an average of members, and a single model is a stack of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from .. import arrays
+from ..arrays import Array, cached_property
+from ..coding import SURE, couple, pair_slope
+from ..intervals import (
+    FittedLoo,
+    LooModel,
+    NoiseScale,
+    SampledLoo,
+    ScaleChoice,
+    calibrate,
+    calibration_weights,
+    probabilities,
+    searched_again,
+    widths_with_few_rows,
+)
+from ..kernels import Additive, Kernel, Stack, pick_columns
+from ..problem import ClassFit, Fit, Problem, class_numbers, solve_classes
+from ..problem.cancellation import lost_digits, warn_of_rounding
+from ..stream import LooSample, Stream
+from ..tune import average_weights, chosen_widths, mixture_weights, residuals_of_folds, weighs_by_folds
+from .layout import Layout, same_kind, winning_class
+
+OVERFLOW = "Predictions overflow: scale your features, both for fit and for predict."
+KEPT_BYTES = 2**28  # largest factor that a model keeps between calls
+
+
+@dataclass(frozen=True)
+class LooRows:
+    """Leave-one-out results of all rows or, after fits on chunks, of a sample of them; in arrays of NumPy."""
+
+    targets: np.ndarray  # coded, (rows, outputs)
+    residuals: np.ndarray  # leave-one-out, (rows, outputs)
+    leverage: np.ndarray
+    weights: np.ndarray  # in the fit, with robust and class weights
+    own_weights: np.ndarray  # without robust weights
+    sample_weights: np.ndarray  # as given
+    total: int  # number of training rows
+    sampled: bool
+
+    @property
+    def codes(self) -> np.ndarray:
+        """The class of each row, as a number."""
+        return class_numbers(self.targets)
+
+
+class Record:
+    """Records whose copies and files leave out what is computed again."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = [field.name for field in fields(self) if not field.metadata.get("cached")]  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Member(Record):
+    """A fitted model of one kernel, f(x) = sum_j coef_j k(x, point_j) + intercept, and the rows behind it.
+
+    `fit` has no per-sample results after chunks, and none but weights until leave-one-out is computed.
+    """
+
+    layout: Layout
+    fit: Fit
+    asked: tuple[Kernel | None, float | None]  # kernel and C as given
+    problem: Problem | None = None  # of least squares, if the rows are kept
+    targets: Array | None = None  # of the rows with leave-one-out results
+    sample_weight: Array | None = None  # as given
+    path: Bunch | None = None
+    press: float | None = None  # if it is not that of the rows kept
+    coding: str = "one-vs-rest"
+    loss: str = "squared"
+    slopes: Array | None = None  # from decision values to probabilities
+    sample: LooSample | None = None  # after `fit_chunks`
+    stream: Stream | None = None  # after `partial_fit`
+    component_means: Array | None = None  # of an additive kernel
+    max_variation: Array | None = None
+    searched: tuple[np.ndarray, np.ndarray] | None = None  # folds, and residuals of searches without them
+
+    # Predictions ------------------------------------------------------------------------------------------------------
+    def evaluate(self, X: Array) -> Array:
+        """f(x) of encoded rows, (rows, outputs)."""
+        points, coef, intercept = (arrays.like(a, X) for a in (self.fit.points, self.fit.coef, self.fit.intercept))
+        f = self.fit.kernel.dot(X, points, coef) + intercept
+        if not bool(arrays.namespace(f).all(arrays.namespace(f).isfinite(f))):
+            raise ValueError(OVERFLOW)
+        return f
+
+    def components(self, X: Array) -> Array:
+        """The centred components of an additive model, (rows, components) or (rows, components, outputs)."""
+        points, coef = (arrays.like(a, X) for a in (self.fit.points, self.fit.coef))
+        values = raw_components(self.fit.kernel, points, coef, X) - arrays.to_numpy(self.component_means)
+        return same_kind(values[:, :, 0] if self.layout.single else values, X)
+
+    @property
+    def by_pairs(self) -> bool:
+        """Whether f holds decision values of pairs of classes."""
+        return self.coding == "one-vs-one"
+
+    @property
+    def is_least_squares(self) -> bool:
+        """Whether f minimises a sum of squares, for classes one against the rest."""
+        return self.loss == "squared" and not self.by_pairs
+
+    def probabilities(self, f: Array) -> Array:
+        """Class probabilities from f(x)."""
+        assert self.layout.classes is not None
+        values, slopes = arrays.to_numpy(f), arrays.to_numpy(self.known_slopes)
+        if self.by_pairs:
+            return same_kind(couple(values, len(self.layout.classes), float(slopes[0])), f)
+        return same_kind(probabilities(values, slopes), f)
+
+    @cached_property
+    def known_slopes(self) -> Array:
+        """The slopes of the calibration, computed now if `fit` has deferred it."""
+        return self.completed().slopes if self.slopes is None else self.slopes
+
+    # Leave-one-out ----------------------------------------------------------------------------------------------------
+    @property
+    def deferred(self) -> bool:
+        """Whether `fit` has left leave-one-out to `completed`."""
+        return self.problem is not None and self.fit.loo_residuals is None
+
+    def completed(self) -> Self:
+        """The same model with leave-one-out results, if the rows are kept, and with the calibration of classes."""
+        member = self
+        if self.deferred:
+            assert self.problem is not None
+            fit = self.problem.replace(weights=self.fit.weights, robust=None).solve()
+            warn_of_rounding(lost_digits(self.problem, fit), fit.C)
+            results = {name: getattr(fit, name) for name in ("residuals", "leverage", "loo_residuals")}
+            member = replace(self, fit=replace(self.fit, **results), targets=self.problem.y)
+        if self.layout.classes is None or self.slopes is not None:
+            return member
+        if member.problem is not None:
+            return replace(member, slopes=member.slopes_of(member.problem.y, member.problem.weights, member.fit))
+        sample = self.known_sample  # rows were added to a model without leave-one-out
+        return replace(self, slopes=self.slopes_of(sample.targets, sample.sample_weights, sample))
+
+    def slopes_of(self, targets: Array, own: Array, results: Any) -> Array:
+        """The slopes of the calibration, from the residuals, leverages and leave-one-out residuals in `results`.
+
+        `own` are the weights of the rows without robust weights.
+        """
+        coded, loo, residuals, leverage = (
+            arrays.to_numpy(a) for a in (targets, results.loo_residuals, results.residuals, results.leverage)
+        )
+        copies, counts = self.copies(targets, own, results.weights)
+        with np.errstate(divide="ignore", invalid="ignore"):  # only in rows where it is not used
+            one_copy = residuals / (1.0 - leverage / copies)[:, None]
+        unit = np.where(copies[:, None] > 1.0, one_copy, loo)
+        unit = np.where(np.isnan(unit), residuals, unit)  # leave-one-out values are not available
+        return same_kind(calibrate(coded - unit, class_numbers(targets), counts), targets)
+
+    def copies(self, targets: Array, own: Array, weights: Array) -> tuple[np.ndarray, np.ndarray]:
+        """See `calibration_weights`."""
+        kernel, C = self.asked
+        parts = (self.layout.sample_weights(targets, own), own, weights)
+        is_known = C is not None and kernel is not None and not kernel.is_free
+        return calibration_weights(*map(arrays.to_numpy, parts), are_copies=is_known)
+
+    def calibrated(self, fit: ClassFit, codes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Leave-one-out values of `decision_function` of a solution, and its slopes."""
+        assert self.layout.classes is not None
+        unit, loo, n_classes = arrays.to_numpy(fit.unit_loo), arrays.to_numpy(fit.loo), len(self.layout.classes)
+        if not self.by_pairs:
+            return loo, calibrate(unit, codes, weights)
+        slope = pair_slope(unit, codes, weights, n_classes)
+        return 2.0 * couple(loo, n_classes, slope) - 1.0, np.array([slope])
+
+    def solved_probabilities(self, problem: Problem, own: Array) -> np.ndarray:
+        """Leave-one-out class probabilities of another problem; `own` are its weights without robust weights."""
+        own = arrays.like(own, problem.weights)
+        if self.is_least_squares:
+            fit = problem.solve()
+            slopes = self.slopes_of(problem.y, own, fit)
+            return probabilities(arrays.to_numpy(problem.y - fit.loo_residuals), arrays.to_numpy(slopes))
+        copies, counts = self.copies(problem.y, own, problem.weights)
+        loo, slopes = self.calibrated(solve_classes(problem, self.loss, self.coding, copies), problem.labels, counts)
+        return 0.5 * (loo + 1.0) if self.by_pairs else probabilities(loo, slopes)
+
+    @cached_property
+    def loo_sample(self) -> LooSample | None:
+        """Leave-one-out results of the sample of rows that is kept after fits on chunks."""
+        return self.sample if self.stream is None else self.stream.loo_sample()
+
+    @property
+    def known_sample(self) -> LooSample:
+        """That sample; ValueError for models of older versions."""
+        if self.loo_sample is None:
+            raise ValueError(
+                "The model has no leave-one-out values: its file was written by an older version of lssvm, after "
+                "partial_fit. Fit the model again."
+            )
+        return self.loo_sample
+
+    @property
+    def given_weights(self) -> np.ndarray:
+        """The sample weights of all rows as given."""
+        if self.sample_weight is None:
+            return np.ones(self.fit.weights.shape[0])
+        return arrays.to_numpy(self.sample_weight)
+
+    def loo_rows(self) -> LooRows | None:
+        """Leave-one-out results, if they are known."""
+        fit, sample = self.fit, self.loo_sample
+        if fit.loo_residuals is not None:
+            targets, given = arrays.to_numpy(self.targets), self.given_weights
+            own = given * self.layout.class_weights(targets) if self.problem is None else self.problem.weights
+            parts = (targets, fit.loo_residuals, fit.leverage, fit.weights, own, given)
+        elif sample is not None:
+            own = sample.sample_weights
+            given = self.layout.sample_weights(sample.targets, own)
+            parts = (sample.targets, sample.loo_residuals, sample.leverage, sample.weights, own, given)
+        else:
+            return None
+        sampled = fit.loo_residuals is None
+        total = len(given) if sample is None or not sampled else sample.total
+        return LooRows(*map(arrays.to_numpy, parts), total=total, sampled=sampled)  # type: ignore[misc, arg-type]
+
+    def loo_probabilities(self, rows: LooRows) -> np.ndarray:
+        """Class probabilities of the rows, each by the model without it."""
+        decision = rows.targets - rows.residuals  # that of `decision_function`, also for pairs
+        return of_decision(decision) if self.by_pairs else arrays.to_numpy(self.probabilities(decision))
+
+    # Intervals --------------------------------------------------------------------------------------------------------
+    @property
+    def few_rows_per_width(self) -> int:
+        """The number of chosen widths if there are too few rows to trust leave-one-out residuals; else 0."""
+        return 0 if self.problem is None else widths_with_few_rows(self.problem)
+
+    def searched_again(self, labels: np.ndarray) -> Self:
+        """The same model with residuals of searches that were repeated without each fold, if they are needed."""
+        if self.problem is None or not self.few_rows_per_width or self.problem.reduced:
+            return self if self.searched is None else replace(self, searched=None)
+        if self.searched is not None and np.array_equal(self.searched[0], labels):
+            return self
+        return replace(self, searched=(labels, searched_again(self.problem, labels)))
+
+    @property
+    def loo_model(self) -> LooModel:
+        """The leave-one-out values behind all intervals; kept between calls unless they need much memory."""
+        problem, fit = self.problem, self.fit
+        if problem is None or 8 * len(problem.rows) * fit.points.shape[0] <= KEPT_BYTES:
+            return self.kept_loo_model
+        return FittedLoo(problem, fit)
+
+    @cached_property
+    def kept_loo_model(self) -> LooModel:
+        fit = self.fit
+        if self.problem is None:
+            return SampledLoo(self.known_sample, fit.coef, fit.intercept, fit.points)
+        return FittedLoo(self.problem, fit)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FittedModel(Record):
+    """What a fitted estimator has learned: members and their weights in the average of their predictions.
+
+    Regression averages the values of the members, classification their probabilities p; the decision values of a stack
+    are 2 p - 1.
+    """
+
+    members: tuple[Member, ...]
+    shares: tuple[float, ...] = (1.0,)
+    is_listed: bool = False  # whether the estimator has `members_`: it was fitted with `kernels.Stack`
+    stack_path: Bunch | None = None
+    scale_choice: ScaleChoice | None = None  # of the noise, from leave-one-out residuals
+    searched_scale_choice: ScaleChoice | None = None  # from residuals of repeated searches
+    scale: tuple[np.ndarray, NoiseScale | None] | None = field(default=None, metadata={"cached": True})
+
+    @classmethod
+    def stack(cls, members: Sequence[Member], shares: Sequence[float] | None = None) -> Self:
+        """The average of members with the given weights, or with those that leave-one-out chooses; without zeros."""
+        weights, losses, loss = _weigh(members, shares)
+        kept = [place for place, weight in enumerate(weights) if weight > 0]
+        paths = [member.path or Bunch() for member in members]
+        values = zip(members, losses.tolist(), weights.tolist(), strict=True)
+        listed = [Bunch(kernel=m.fit.kernel, C=m.fit.C, loo=loo, weight=weight) for m, loo, weight in values]
+        named = zip((type(member.fit.kernel).__name__ for member in members), paths, strict=True)
+        path: Bunch | None = Bunch(
+            loo=loss,
+            members=listed,
+            evaluations=sum(one.get("evaluations", 0) for one in paths),
+            plan=[f"{name}: {line}" for name, one in named for line in one.get("plan", [])],
+        )
+        if len(kept) == 1:  # the same model as its only member
+            path = members[0].path if len(members) == 1 else Bunch(**{**paths[kept[0]], "members": listed})
+        return cls(tuple(members[k] for k in kept), tuple(float(weights[k]) for k in kept), True, path)
+
+    @property
+    def layout(self) -> Layout:
+        return self.members[0].layout
+
+    @property
+    def is_stack(self) -> bool:
+        """Whether there are several members."""
+        return len(self.members) > 1
+
+    @property
+    def problem(self) -> Problem | None:
+        """The problem of a single least-squares model that keeps its rows."""
+        return None if self.is_stack else self.members[0].problem
+
+    @property
+    def fit(self) -> Fit:
+        """The solution of a single model."""
+        return self.members[0].fit
+
+    @property
+    def path(self) -> Bunch | None:
+        """The record of the search."""
+        return self.stack_path if self.is_listed else self.members[0].path
+
+    @property
+    def is_least_squares(self) -> bool:
+        """Whether all members minimise sums of squares."""
+        return all(member.is_least_squares for member in self.members)
+
+    def average(self, values: Iterable[Any]) -> Any:
+        """The weighted average of values of the members."""
+        values = list(values)
+        if len(values) == 1:
+            return values[0]
+        total: Any = 0.0
+        for value, share in zip(values, self.shares, strict=True):
+            total = total + share * value
+        return total
+
+    def values(self, X: Array) -> Array:
+        """f(x) of encoded rows, (rows, outputs); for classes, the values of `decision_function`."""
+        if self.layout.classes is None or not (self.is_stack or self.by_pairs):
+            return self.average(member.evaluate(X) for member in self.members)
+        decision = 2.0 * self.probabilities(X) - 1.0
+        return decision[:, 1:] if self.layout.single else decision
+
+    @property
+    def by_pairs(self) -> bool:
+        """Whether this is a single model whose f(x) are decision values of pairs of classes."""
+        return not self.is_stack and self.members[0].by_pairs
+
+    def probabilities(self, X: Array) -> Array:
+        """Class probabilities of encoded rows."""
+        return self.average(member.probabilities(member.evaluate(X)) for member in self.members)
+
+    def responses(self, X: np.ndarray) -> np.ndarray:
+        """Predictions for encoded rows, (rows, outputs); for classes, their probabilities, of two only the second."""
+        if self.layout.classes is None:
+            return arrays.to_numpy(self.values(X))
+        p = arrays.to_numpy(self.probabilities(X))
+        return p[:, 1:] if self.layout.single else p
+
+    def probabilities_of(self, decision: np.ndarray) -> np.ndarray:
+        """Class probabilities from values of `decision_function`, (rows, 1 or classes)."""
+        if self.is_stack or self.by_pairs:
+            return of_decision(decision)
+        return arrays.to_numpy(self.members[0].probabilities(decision))
+
+    def completed(self) -> Self:
+        """The same model with what `fit` has deferred, see `Member.completed`."""
+        members = tuple(member.completed() for member in self.members)
+        same = all(new is old for new, old in zip(members, self.members, strict=True))
+        return self if same else replace(self, members=members)
+
+    @cached_property
+    def loo_rows(self) -> LooRows | None:
+        """Leave-one-out results, if they are known; those of a stack are averages, whose weights are held fixed."""
+        rows = [member.loo_rows() for member in self.members]
+        known = [one for one in rows if one is not None]
+        if len(known) < len(rows) or len(rows) == 1:
+            return rows[0]
+        first = known[0]
+        if self.layout.classes is None:
+            residuals = self.average(one.residuals for one in known)
+        else:
+            pairs = zip(self.members, known, strict=True)
+            p = self.average(member.loo_probabilities(one) for member, one in pairs)
+            residuals = first.targets - 2.0 * (p[:, 1:] if self.layout.single else p) + 1.0
+        weights, leverage = (self.average(getattr(one, name) for one in known) for name in ("weights", "leverage"))
+        return replace(first, residuals=residuals, weights=weights, leverage=leverage)
+
+    @property
+    def known_loo_rows(self) -> LooRows:
+        """Leave-one-out results; ValueError for models of older versions."""
+        return self.loo_rows or self.members[0].known_sample  # type: ignore[return-value]
+
+    def attributes(self) -> dict[str, Any]:
+        """The public attributes of the estimator, apart from those about its members."""
+        layout, one, fit, rows = self.layout, self.members[0], self.fit, self.loo_rows
+        found = layout.attributes
+        supports: Any = [member.fit.support for member in self.members]
+        if self.is_stack:
+            together: Any = None if any(rows is None for rows in supports) else np.unique(np.concatenate(supports))
+            found |= {"kernel_": Stack([member.fit.kernel for member in self.members]), "support_": together}
+        else:
+            found |= {"support_vectors_": fit.points, "dual_coef_": layout.squeezed(fit.coef), "C_": fit.C}
+            found |= {"kernel_": fit.kernel, "support_": fit.support, "weights_": fit.weights}
+        if layout.classes is None or not self.is_stack:
+            intercept = self.average(member.fit.intercept for member in self.members)
+            found["intercept_"] = float(intercept[0]) if layout.single else intercept
+        if layout.classes is not None and not self.is_stack:
+            found |= {"coding_": one.coding, "loss_": one.loss}
+        if one.component_means is not None and not self.is_stack:
+            active = sorted(fit.kernel.kept(fit.points.shape[1]))
+            found |= {"active_": np.array(active, dtype=np.intp), "max_variation_": one.max_variation}
+        if rows is not None and not rows.sampled:
+            f = rows.targets - rows.residuals
+            predictions = layout.squeezed(f)
+            if layout.classes is not None:
+                predictions = None if np.isnan(f).any() else winning_class(f, layout.classes)
+            found |= {"weights_": rows.weights, "leverage_": rows.leverage, "loo_predictions_": predictions}
+            found["loo_residuals_"] = layout.squeezed(rows.residuals)
+            found["press_"] = float(rows.weights @ np.sum(rows.residuals**2, axis=1))
+        if one.press is not None and not self.is_stack:
+            found["press_"] = one.press
+        if self.is_listed:
+            found["stack_weights_"] = np.array(self.shares)
+        if found.get("weights_", 0) is None:
+            del found["weights_"]
+        found = {name: same_kind(a, fit.coef) if isinstance(a, np.ndarray) else a for name, a in found.items()}
+        return {**found, **layout.attributes, "path_": self.path}
+
+
+def contiguous(coef: Array) -> Array:
+    """Coefficients in the memory order of model files, so that a loaded model gives bitwise the same products."""
+    return np.ascontiguousarray(coef) if arrays.is_numpy(coef) else coef
+
+
+def of_decision(decision: Any) -> Any:
+    """Class probabilities p from decision values 2 p - 1, of which two classes have one column."""
+    p = 0.5 * (decision + 1.0)
+    return arrays.namespace(p).concat([1.0 - p, p], axis=1) if p.shape[1] == 1 else p
+
+
+def raw_components(kernel: Additive, points: Any, coef: Any, X: Any) -> np.ndarray:
+    """The components before centring: rows x components x outputs."""
+    out = np.zeros((X.shape[0], len(kernel.components(X.shape[1])), coef.shape[1]))
+    for number, (group, part) in kernel.kept(X.shape[1]).items():
+        out[:, number] = arrays.to_numpy(part.dot(pick_columns(X, group), pick_columns(points, group), coef))
+    return out
+
+
+def centred(kernel: Kernel, points: Any, coef: Any, rows: Any) -> dict[str, Any]:
+    """The means of the components of an additive model over the given rows, and their largest deviations from them."""
+    if not isinstance(kernel, Additive):
+        return {}
+    values = raw_components(kernel, points, coef, rows)
+    means = values.mean(axis=0)
+    variation = np.max(np.abs(values - means), axis=0)
+    variation = variation[:, 0] if coef.shape[1] == 1 else variation
+    return {"component_means": same_kind(means, rows), "max_variation": same_kind(variation, rows)}
+
+
+def _weigh(members: Sequence[Member], given: Sequence[float] | None) -> tuple[np.ndarray, np.ndarray, float]:
+    """The weights of the members of a stack, as given or chosen, and losses: of the members, of the stack.
+
+    They are mean squares or, for classes, log losses.
+    """
+    rows = [FittedModel((member,)).known_loo_rows for member in members]
+    weights = rows[0].sample_weights
+    if members[0].layout.classes is not None:
+        codes = rows[0].codes
+        parts = zip(members, rows, strict=True)
+        own = np.maximum([m.loo_probabilities(r)[np.arange(len(codes)), codes] for m, r in parts], SURE)
+        found = mixture_weights(own, weights) if given is None else np.array(given)
+        *losses, loss = np.average(-np.log(np.vstack([own, found @ own])), axis=1, weights=weights)
+        return found, np.array(losses), float(loss)
+    residuals = np.stack([one.residuals for one in rows])
+    found = _average_weights(members, residuals, weights) if given is None else np.array(given)
+    squares = [np.sum(r**2, axis=1) for r in (*residuals, np.tensordot(found, residuals, axes=1))]
+    *losses, loss = np.average(squares, axis=1, weights=weights)
+    return found, np.array(losses), float(loss)
+
+
+def _average_weights(members: Sequence[Member], residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The weights of regression models with the given leave-one-out residuals and sample weights."""
+    problems = [member.problem for member in members]
+    known = [problem for problem in problems if problem is not None]
+    if len(known) == len(problems) and weighs_by_folds(known):
+        return average_weights(residuals_of_folds(known), weights)
+    return average_weights(
+        residuals, weights, [0 if problem is None else chosen_widths(problem) for problem in problems]
+    )

@@ -1,0 +1,298 @@
+"""The methods of a regression model that describe its uncertainty."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .. import arrays
+from ..arrays import Array, ArrayLike
+from ..cluster import lazily
+from ..intervals import (
+    FOLDS,
+    Jackknife,
+    LooModel,
+    NoiseScale,
+    StackedLoo,
+    confidence_bands,
+    fold_labels,
+    full_conformal,
+    noise_scale,
+)
+from ..problem import order_by_content
+from .base import BaseLSSVM
+from .fitted import OVERFLOW, FittedModel
+from .layout import same_kind
+from .validation import check_coverage, encoded_rows
+
+METHODS = ("auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+")
+
+
+class IntervalMixin(BaseLSSVM):
+    """Adds prediction intervals, quantiles and confidence intervals."""
+
+    @arrays.single_threaded_blas()
+    @np.errstate(over="ignore", invalid="ignore", under="ignore")
+    def predict_interval(
+        self,
+        X: ArrayLike,
+        coverage: float = 0.9,
+        method: str = "auto",
+        *,
+        folds: int | ArrayLike = 10,
+        groups: ArrayLike | None = None,
+    ) -> Array:
+        """Prediction intervals from leave-one-out residuals, without refitting.
+
+        All methods hold kernel, C, basis and the weights of the other rows (including robust weights) fixed. If one
+        width per column was chosen and there are fewer than 25 rows per width that is kept, however, leave-one-out
+        residuals are too small. Residuals are then taken from folds (ten random folds, or those that are given) whose
+        rows were not used to choose kernel and C. This takes as long as that many fits, but only once: the result is
+        stored in the model. "full", and models on columns of the KKT system (`sparsify.InversePrune` and related
+        steps), issue a warning instead. After `partial_fit`, `fit_chunks` or a fit on Dask, a uniform sample of at most
+        5000 rows is used, each of which is left out of the model of all rows; the guarantees are then those of that
+        many rows, and no search is repeated.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features)
+        coverage : float
+            Between 0 and 1. If there are too few rows for this coverage, the ends are infinite. If it is far below 1/2,
+            the lower end may exceed the upper one, because they come from models without different rows.
+        method : {"auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+"}
+            "jackknife+" (Barber et al. 2021) has nearly the same width everywhere. "adaptive" is the jackknife+ of
+            residuals divided by the size of the noise, which a second model predicts; it is fitted in the first call
+            and kept. "auto" is "adaptive" for outputs whose noise varies beyond chance, by the leave-one-out interval
+            score, and "jackknife+" for others. "full" is full conformal prediction, exact. For exchangeable rows, a new
+            target lies in the interval with a probability of at least coverage ("full" and "jackknife-minmax", which
+            gives wider intervals) or of at least 2 coverage - 1 ("jackknife+"; about the same for "cv+" and "adaptive";
+            in practice close to coverage).
+        folds : int or array of one label per training row
+            For "cv+": a number of folds, drawn by the values of the rows, or a fold label for every row.
+        groups : array of one label per training row, or None
+            The rows of a group are left out together, e.g. those of the same patient, for intervals of new groups. Not
+            for "cv+" and "full". Neither folds nor groups are available after `partial_fit` or `fit_chunks`.
+
+        Returns
+        -------
+        array (n_samples, 2) or (n_samples, 2, n_outputs)
+            Lower and upper ends.
+        """
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
+        check_coverage(coverage)
+        if groups is not None and method in ("full", "cv+"):
+            raise ValueError(f"groups cannot be combined with method={method!r}: use 'auto', or folds with 'cv+'.")
+        if arrays.is_dask(X):
+            distribution(self, method=method)  # which all blocks share
+            return lazily(self, "predict_interval", X, coverage=coverage, method=method, folds=folds, groups=groups)
+        X, rows = self._new_rows(X, "predict_interval")
+        if method == "full":
+            self._warn_of_fixed_widths()
+            ends = full_conformal(self._loo_model(), rows, float(coverage))
+        else:
+            labels = None
+            if method == "cv+":
+                labels = _fold_labels(self.fitted_, folds, "folds")
+            elif groups is not None:
+                labels = _fold_labels(self.fitted_, groups, "groups")
+            plain = method not in ("auto", "adaptive")
+            found = distribution(self, labels, "jackknife+" if plain else method)
+            ends = found.intervals(rows, float(coverage), minmax=method == "jackknife-minmax")
+        return self._shaped(ends, X)
+
+    @arrays.single_threaded_blas()
+    @np.errstate(over="ignore", invalid="ignore", under="ignore")
+    def predict_quantiles(self, X: ArrayLike, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> Array:
+        """Quantiles of the predictive distribution of new targets; they never cross.
+
+        The distribution is that of the leave-one-out predictions plus residuals of the training rows, with the sizes of
+        the residuals adapted to x where the noise varies, as in ``predict_interval(method="auto")``. The residuals keep
+        their signs, so that the distribution may be skewed.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features)
+        levels : sequence of float
+            Between 0 and 1. If there are too few rows for a level, its quantiles are infinite.
+
+        Returns
+        -------
+        array (n_samples, n_levels) or (n_samples, n_levels, n_outputs)
+        """
+        asked = np.asarray(levels, dtype=float)
+        if asked.ndim != 1 or not ((asked > 0) & (asked < 1)).all():
+            raise ValueError(f"levels={levels!r}: give a list of numbers between 0 and 1, such as [0.1, 0.5, 0.9].")
+        if arrays.is_dask(X):
+            distribution(self)  # which all blocks share
+            return lazily(self, "predict_quantiles", X, levels=levels)
+        X, rows = self._new_rows(X, "predict_quantiles")
+        return self._shaped(distribution(self).quantiles(rows, asked), X)
+
+    @arrays.single_threaded_blas()
+    @np.errstate(over="ignore", invalid="ignore", under="ignore")
+    def confidence_interval(self, X: ArrayLike, coverage: float = 0.95, simultaneous: bool = False) -> Array:
+        """Confidence intervals for the function itself, not for new targets (De Brabanter et al. 2011).
+
+        f(x) is linear in the targets, which gives its variance; the size of the noise follows the data as in
+        `predict_interval`, and its variance is inversely proportional to the sample weights. The bias is estimated by
+        smoothing the fitted values once more, and subtracted. C, kernel, basis and weights are held fixed. For targets
+        that are new, use `predict_interval`.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features)
+        coverage : float
+            Between 0 and 1.
+        simultaneous : bool
+            False: each interval contains the value of the function with this probability. True: all intervals do so
+            together; for one column, over the range of the training rows (volume-of-tube formula); for more, over the
+            training rows and X, by simulation.
+
+        Returns
+        -------
+        array (n_samples, 2) or (n_samples, 2, n_outputs)
+            Lower and upper ends.
+        """
+        check_coverage(coverage)
+        if arrays.is_dask(X):
+            raise TypeError("confidence_interval takes rows in memory, but X is a Dask collection: pass one block.")
+        X, new = self._new_rows(X, "confidence_interval")
+        rows, targets, _, numbers = training_rows(self.fitted_)
+        first = self.fitted_.members[0]
+        if first.problem is None and first.known_sample.total > rows.shape[0]:
+            raise ValueError(
+                f"confidence_interval needs all training rows, but the model keeps {rows.shape[0]} of "
+                f"{first.known_sample.total} after partial_fit or fit_chunks: use fit."
+            )
+        if simultaneous and self.kernel_.is_precomputed:
+            raise ValueError("simultaneous=True needs the inputs, which a precomputed kernel does not contain.")
+        found = loo_distribution(self)
+        scale = None if found.scale is None else found.scale.own
+        inputs, y = arrays.take(rows, numbers), arrays.to_numpy(arrays.take(targets, numbers))
+        return self._shaped(confidence_bands(found.model, new, inputs, y, scale, float(coverage), simultaneous), X)
+
+    def _new_rows(self, X: ArrayLike, method: str) -> tuple[Array, Array]:
+        """Encoded new rows, and the same as arrays of the kind of the training rows."""
+        X = encoded_rows(self, X, method)
+        return X, arrays.like(X, training_rows(self.fitted_)[0])
+
+    def _shaped(self, values: np.ndarray, X: Array) -> Array:
+        """Ends of intervals: infinite if there are too few rows, but NaN only where predictions overflow."""
+        if np.isnan(values).any():
+            raise ValueError(OVERFLOW)
+        values = same_kind(values, X)
+        return values[:, :, 0] if self.fitted_.layout.single else values
+
+    def _loo_model(self) -> LooModel:
+        """The leave-one-out values behind all intervals."""
+        members = self._completed().members
+        self._require_loo(members, "Intervals need leave-one-out residuals")
+        parts = [member.loo_model for member in members]
+        return parts[0] if len(parts) == 1 else StackedLoo(parts, list(self.fitted_.shares))
+
+    def _distribution(
+        self, labels: np.ndarray | None = None, method: str = "auto", *, search: bool = True
+    ) -> Jackknife:
+        """The predictive distribution; see `distribution`."""
+        model = self._loo_model()
+        searched = self._search_again(labels) if search else None
+        scale = None
+        if method != "jackknife+":
+            residuals = model.residuals if searched is None else searched
+            scale = self._noise_scale(residuals, searched is not None, stored=labels is None)
+        if scale is not None and method == "auto":
+            scale = scale.where_uneven()
+        if labels is not None:
+            own = labels[labels >= 0]
+            model, scale = model.folds(own), None if scale is None else scale.folds(own)
+        return Jackknife(model, model.residuals if searched is None else searched, scale)
+
+    def _noise_scale(self, residuals: np.ndarray, is_searched: bool, *, stored: bool) -> NoiseScale | None:
+        """The size of the noise as a function of x, from leave-one-out residuals or those of searches without folds.
+
+        None if there is no noise. The last result is kept; what was chosen is stored with the model on request.
+        """
+        fitted = self.fitted_
+        if fitted.scale is None or not np.array_equal(fitted.scale[0], residuals):
+            X, _, weights, rows = training_rows(fitted)
+            kernel = self.kernel_ if self.kernel_.is_precomputed else None
+            name = "searched_scale_choice" if is_searched else "scale_choice"
+            known = getattr(fitted, name) if stored else None
+            found = noise_scale(X, weights, rows, residuals, kernel, known, fitted.layout.groups)
+            choice: Any = {name: found.choice} if stored and found is not None else {}
+            self.fitted_ = replace(fitted, scale=(residuals, found), **choice)
+        assert self.fitted_.scale is not None
+        return self.fitted_.scale[1]
+
+    def _warn_of_fixed_widths(self) -> None:
+        """Warn if "full" holds widths fixed that were chosen on few rows; other methods repeat their choice."""
+        widths = max(member.few_rows_per_width for member in self.fitted_.members)
+        if widths:
+            warnings.warn(
+                f"{widths} widths were chosen by the leave-one-out residuals of few rows, and method='full' holds them "
+                "fixed: its intervals are likely to be too narrow. Use 'auto', which repeats the choice.",
+                stacklevel=arrays.user_level(),
+            )
+
+    def _search_again(self, labels: np.ndarray | None) -> np.ndarray | None:
+        """Residuals (rows of positive weight, outputs) of searches without folds; None if leave-one-out serves.
+
+        They are stored, because they take many fits.
+        """
+        fitted = self.fitted_
+        widths = [member.few_rows_per_width for member in fitted.members]
+        if not any(widths):
+            return None
+        for member, count in zip(fitted.members, widths, strict=True):
+            if count and member.problem is not None and member.problem.reduced:
+                warnings.warn(
+                    f"{count} widths were chosen by the leave-one-out residuals of only {len(member.problem.rows)} "
+                    f"rows, which makes these residuals too small; after {self.steps!r} the choice cannot be repeated "
+                    "without folds: the intervals are likely to be too narrow. Check their coverage on other rows, or "
+                    "use one width for all columns (kernel=kernels.RBF()).",
+                    stacklevel=arrays.user_level(),
+                )
+        numbers = training_rows(fitted)[3]
+        if labels is None:
+            labels = _fold_labels(fitted, min(FOLDS, len(numbers)), "folds")
+        members = tuple(member.searched_again(labels) for member in fitted.members)
+        self.fitted_ = fitted = replace(fitted, members=members)
+        if all(member.searched is None for member in members):
+            return None
+        residuals = (m.fit.loo_residuals if m.searched is None else m.searched[1] for m in members)
+        return fitted.average(map(arrays.to_numpy, residuals))[numbers]
+
+
+def training_rows(fitted: FittedModel) -> tuple[Array, Array, Array, np.ndarray]:
+    """Rows that a model keeps, their targets and sample weights, and the numbers of those of positive weight."""
+    first = fitted.members[0]
+    if first.problem is not None:
+        problem = first.problem
+        return problem.X, problem.y, problem.weights, np.flatnonzero(arrays.to_numpy(first.fit.weights) > 0)
+    sample = first.known_sample
+    return sample.X, sample.targets, sample.sample_weights, np.arange(sample.X.shape[0])
+
+
+def distribution(model: Any, labels: np.ndarray | None = None, method: str = "auto") -> Jackknife:
+    """The predictive distribution of an `LSSVR`; with `labels` of all training rows, folds are left out.
+
+    Its residuals may come from searches that are repeated. What takes long is stored in the model.
+    """
+    return model._distribution(labels, method)
+
+
+def loo_distribution(model: Any) -> Jackknife:
+    """The predictive distribution from plain leave-one-out residuals, for which no search is repeated."""
+    return model._distribution(search=False)
+
+
+def _fold_labels(fitted: FittedModel, folds: Any, name: str) -> np.ndarray:
+    """The number of the fold of every training row; -1 for rows of weight 0."""
+    X, y, _, rows = training_rows(fitted)
+    X = X[:, :0] if fitted.fit.kernel.is_precomputed else X
+    order = order_by_content(arrays.take(X, rows), arrays.take(y, rows))
+    return fold_labels(folds, rows[order], X.shape[0], name)

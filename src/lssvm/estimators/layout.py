@@ -1,0 +1,95 @@
+"""The form of the data of a fit, and checked rows of that form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import arrays
+from ..arrays import Array
+from ..problem import class_numbers
+from ..tables import Columns
+
+
+def same_kind(values: Any, reference: Array) -> Any:
+    """NumPy values as an array of the kind and on the device of `reference`; None stays None."""
+    if values is None or isinstance(reference, np.ndarray) or values.dtype.kind not in "biuf":
+        return values
+    return arrays.namespace(reference).asarray(values, device=arrays.device(reference))
+
+
+def winning_class(decision: Array, classes: np.ndarray) -> Array:
+    """The class of each row with the largest decision value."""
+    return same_kind(classes[class_numbers(decision)], decision)
+
+
+def unfitted(model: Any, **changed: Any) -> Any:
+    """A model with the same parameters, apart from those that are given, and without callbacks."""
+    return type(model)(**{**model.get_params(deep=False), **changed})
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a fit has learned about the form of its data, with which later rows must agree."""
+
+    n_features: int  # of the table
+    names: np.ndarray | None = None  # of these columns
+    columns: Columns | None = None  # how they are encoded; None: numbers as they are
+    single: bool = True  # y has one dimension or, for classes, there are two of them
+    outputs: int = 1  # columns of the coded targets
+    classes: np.ndarray | None = None
+    class_factors: np.ndarray | None = None  # the weight of each class; files of version 0.1 have none
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The public attributes of a fitted model."""
+        named = {"n_features_in_": self.n_features, "feature_names_in_": self.names, "classes_": self.classes}
+        return {name: value for name, value in named.items() if value is not None}
+
+    @property
+    def encoder(self) -> Columns | None:
+        """How the columns of a table are encoded; None if the inputs of the model are numbers as they are."""
+        return None if self.columns is None or self.columns.are_plain else self.columns
+
+    @property
+    def sources(self) -> np.ndarray:
+        """The number of the column of the table behind every encoded column."""
+        return np.arange(self.n_features) if self.columns is None else self.columns.sources
+
+    @property
+    def groups(self) -> np.ndarray | None:
+        """The numbers of the inputs of the encoded columns; None if every column is an input."""
+        return None if self.columns is None else self.columns.groups
+
+    def squeezed(self, values: Any) -> Any:
+        """Values (rows, outputs) in the form in which y was given."""
+        return values[:, 0] if self.single else values
+
+    def class_weights(self, targets: Array) -> np.ndarray:
+        """The class weight of each row, from its coded targets."""
+        if self.classes is None or self.class_factors is None:
+            return np.ones(targets.shape[0])
+        return self.class_factors[class_numbers(targets)]
+
+    def sample_weights(self, targets: Array, weights: Array) -> Array:
+        """The sample weights as given, from their products with the class weights."""
+        factors = self.class_weights(targets)
+        return same_kind(arrays.to_numpy(weights) / np.where(factors > 0, factors, 1.0), weights)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Checked rows: encoded inputs, coded targets (rows, outputs), and sample weights times class weights."""
+
+    layout: Layout
+    X: Array
+    targets: Array
+    weights: Array
+
+
+def coded(codes: np.ndarray, layout: Layout) -> np.ndarray:
+    """The coded targets of class numbers: -1 and +1, one column per class or a single one for two classes."""
+    labels = np.array([1]) if layout.single else np.arange(layout.outputs)
+    return np.where(codes[:, None] == labels[None, :], 1.0, -1.0)

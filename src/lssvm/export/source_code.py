@@ -1,0 +1,344 @@
+"""Export to source code: a C99 header, or a Python file without dependencies, from the files in `templates/`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from ..coding import SURE, TINY
+from ..estimators import LSSVC, LSSVR
+from .model import Formula, Input, ModelContent, read_model
+
+__all__ = ["to_c", "to_python"]
+
+
+class Templates:
+    """The sections of a file in `templates/`; `words` are substituted in all of them.
+
+    A section starts with its name in brackets, which may be followed by a note, and contains words such as ``$name``.
+    """
+
+    def __init__(self, file: str, **words: Any) -> None:
+        text = (files(__package__) / "templates" / file).read_text(encoding="utf-8")
+        names_and_sections = re.split(r"^\[(\w+)\].*\n", text, flags=re.MULTILINE)[1:]
+        pairs = zip(names_and_sections[::2], names_and_sections[1::2], strict=True)
+        self.sections = {name: Template(section.rstrip("\n")) for name, section in pairs}
+        self.words = words
+
+    def fill(self, section: str, **words: Any) -> str:
+        return self.sections[section].substitute(self.words, **words)
+
+
+def kernel_functions(
+    content: ModelContent, templates: Templates, declare: Callable[[str, np.ndarray], str]
+) -> tuple[str, list[str]]:
+    """Kernels as functions: the text of all of them, and the names of those of the members.
+
+    A kernel becomes one function per part. Each takes two rows and the columns to use, so that an additive kernel can
+    call its part once for the columns of each component. `declare` writes a table of numbers.
+    """
+    lines: list[str] = []
+    kinds: list[str] = []
+
+    def write(formula: Formula) -> str:
+        words = {f"part{number}": write(part) for number, part in enumerate(formula.parts)}
+        name = f"{templates.words['prefix']}kernel{len(kinds)}"
+        kinds.append(formula.kind)
+        words |= {table: f"{name}_{table}" for table in formula.tables}
+        body = templates.fill(formula.kind, **words, **formula.constants)
+        tables = (declare(words[table], values) for table, values in formula.tables.items())
+        lines.extend(["", *tables, templates.fill("function", name=name, body=body)])
+        return name
+
+    names = [write(member.kernel) for member in content.members]
+    if "Spline" in kinds:
+        lines[:0] = ["", templates.fill("spline")]
+    return "\n".join(lines), names
+
+
+# C --------------------------------------------------------------------------------------------------------------------
+def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
+    """Export a model to a C99 header that requires only the standard library.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted; or a Pipeline that only scales columns before it.
+    name : str
+        Prefix of all names in the header.
+
+    Returns
+    -------
+    str
+        The header. For regression, ``NAME_predict(x, f)`` writes the outputs f of one row x. For classification,
+        ``NAME_predict(x)`` returns the index of the class in ``NAME_classes``, ``NAME_decision_function(x, f)`` writes
+        the decision values and ``NAME_predict_proba(x, p)`` one probability per class. NaN is a missing cell. If a
+        value of x is infinite, or if the outputs overflow, they write NaN and the class is -1: check it before using it
+        as an index. This also holds under ``-ffast-math``. For a model with categories, ``NAME_encode(numbers, texts,
+        x)`` computes x from a row of the table: its numbers (NaN if missing) in the order of ``NAME_number_names``, its
+        texts (UTF-8; NULL or empty if missing) in the order of ``NAME_text_names``. It returns 0 if a number is
+        infinite; such a row has no prediction.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, export, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.FeatureVectors(9)]).fit(X, y)
+    >>> "motorcycle_predict" in export.to_c(model, name="motorcycle")
+    True
+    """
+    content = read_model(model)
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
+        raise ValueError(f"name={name!r} is not a valid C identifier: use letters, digits and _.")
+    templates = Templates(
+        "model.h.in",
+        name=name,
+        guard=f"{name.upper()}_H",
+        width=content.width,
+        length=content.columns if content.is_matrix else content.width,  # a row of numbers, or one from NAME_encode
+        outputs=content.decisions,
+        classes=len(content.classes or []),
+        x="inputs" if content.is_matrix else "x",  # the inputs of the members
+        sure=SURE,
+        tiny=TINY,
+    )
+    functions, kernels = kernel_functions(content, Templates("kernels.h.in", prefix=f"{name}_"), c_array)
+    points = [c_array(f"{name}_points{place}", table) for place, table in enumerate(content.tables)]
+    text = templates.fill(
+        "file",
+        title=content.title,
+        size=content.size,
+        kernels=" ".join(content.kernels.split()),
+        declarations=_c_declarations(content, name),
+        encode=_c_encode(content, name, templates),
+        points="\n".join([*points, c_array(f"{name}_columns", np.arange(content.width))]),
+        functions=functions,
+        members=_c_members(content, kernels, name, templates),
+        methods=_c_methods(content, templates),
+    )
+    return f"{text}\n"
+
+
+def _c_declarations(content: ModelContent, name: str) -> str:
+    """The names of the inputs of a matrix, and the classes."""
+    found = []
+    if content.is_matrix and content.names:
+        found.append(c_texts(f"{name}_input_names", content.names))
+    labels: Any = content.classes
+    if labels is not None and isinstance(labels[0], str):
+        found.append(c_texts(f"{name}_classes", labels))
+    elif labels is not None:
+        kind, values = ("double", labels) if isinstance(labels[0], float) else ("long long", map(int, labels))
+        found.append(f"static const {kind} {name}_classes[{len(labels)}] = {{{', '.join(map(repr, values))}}};")
+    return "".join(f"\n{line}" for line in found)
+
+
+def _c_encode(content: ModelContent, name: str, templates: Templates) -> str:
+    """The function that encodes a row: numbers and, unless the table is a matrix of numbers, texts."""
+    arrays, work, place = [], [], 0
+    names: dict[str, list[str]] = {"number": [], "text": []}
+    for column in content.inputs:
+        kind = "text" if column.is_text else "number"
+        number = len(names[kind])
+        names[kind].append(str(column.name))
+        cell = f"{kind}s[{number}]"
+        if column.values:
+            own = f"{name}_{kind}s{number}"
+            values, cell = f"{own}_values", cell if column.is_text else f"&{cell}"
+            arrays.append(c_texts(values, column.values) if column.is_text else c_array(values, column.numbers))
+            arrays.append(c_array(f"{own}_rows", column.rows))
+            found = f"{name}_find_{kind}s({cell}, {values}, {len(column.values)})"
+            work.append(f"    memcpy(x + {place}, {own}_rows[{found}], sizeof {own}_rows[0]);")
+        else:
+            work += [f"    x[{place + c}] = {text};" for c, text in enumerate(_c_number_cells(column, cell, name))]
+        place += column.width
+    if not content.is_matrix:
+        for kind, own_names in names.items():
+            arrays.append(f"enum {{ {name}_{kind}s = {len(own_names)} }};")
+            arrays.append(c_texts(f"{name}_{kind}_names", own_names))
+    function = templates.fill("encode_matrix" if content.is_matrix else "encode_table", work="\n".join(work))
+    return "\n".join([*arrays, "", function])
+
+
+def _c_number_cells(column: Input, cell: str, name: str) -> list[str]:
+    """A number, scaled, and the indicator of a missing cell, if there is one."""
+    value = cell
+    if column.scaling is not None:
+        centre, scale, offset = column.scaling
+        value = f"({cell} - ({centre!r})) * {scale!r} + {offset!r}"
+    filled = [value, "0.0"][: column.width]
+    if column.missing is None:
+        return filled
+    return [f"{name}_is_nan(&{cell}) ? {m!r} : {f}" for m, f in zip(column.missing, filled, strict=True)]
+
+
+def _c_members(content: ModelContent, kernels: Sequence[str], name: str, templates: Templates) -> str:
+    """The coefficients of the members and the functions that compute their outputs."""
+    found = []
+    for number, (member, kernel) in enumerate(zip(content.members, kernels, strict=True)):
+        tables = {"coefficients": member.coef, "intercept": member.intercept}
+        arrays = "\n".join(c_array(f"{name}_{kind}{number}", values) for kind, values in tables.items())
+        words = {"number": number, "kernel": kernel, "table": member.table, "arrays": arrays}
+        found.append(templates.fill("member", n=len(member.coef), k=member.coef.shape[1], **words))
+    return "\n\n".join(found)
+
+
+def _c_methods(content: ModelContent, templates: Templates) -> str:
+    """The functions named after the methods of the model."""
+    prepare = "prepare_matrix" if content.is_matrix else "prepare_table"
+    prepare_f = templates.fill(prepare, values="f", count=content.decisions)
+    average = [
+        templates.fill(
+            "average_outputs" if content.classes is None else "average_probabilities",
+            number=number,
+            k=member.coef.shape[1],
+            function="couple" if member.coupled else "calibrate",
+            slopes=", ".join(map(repr, member.slopes)),
+            weight=repr(float(member.weight)),
+        )
+        for number, member in enumerate(content.members)
+    ]
+    if content.classes is None:
+        return templates.fill("regression", prepare=prepare_f, average="\n".join(average))
+    used = ["calibrate_one" if content.single and own == "calibrate" else own for own in content.calibrations]
+    decision = "decision_of_probabilities" if content.mixes else "decision_of_outputs"
+    return templates.fill(
+        "classification",
+        templates="\n\n".join(templates.fill(section) for section in used),
+        prepare=templates.fill(prepare, values="p", count=len(content.classes)),
+        most=max(member.coef.shape[1] for member in content.members),
+        average="\n".join(average),
+        decision=templates.fill(decision, prepare=prepare_f, place="o + 1" if content.single else "o"),
+        choose=templates.fill("choose_one" if content.single else "choose"),
+    )
+
+
+def c_array(name: str, values: np.ndarray) -> str:
+    """An array with any number of dimensions; each row of a matrix has a line of its own."""
+    rows = [_braces(row) for row in values]
+    body = ",".join(f"\n    {row}" for row in rows) if values.ndim > 1 else ", ".join(rows)
+    kind = "int" if values.dtype.kind == "i" else "double"
+    return f"static const {kind} {name}{''.join(f'[{size}]' for size in values.shape)} = {{{body}}};"
+
+
+def _braces(values: np.ndarray) -> str:
+    return f"{{{', '.join(map(_braces, values))}}}" if values.ndim else repr(values.item())
+
+
+def c_texts(name: str, texts: Sequence[str]) -> str:
+    """An array of texts; C has no empty arrays, so that of no texts contains a null pointer."""
+    return f"static const char *const {name}[{max(len(texts), 1)}] = {{{', '.join(map(c_string, texts)) or '0'}}};"
+
+
+def c_string(text: str) -> str:
+    """A C string literal in UTF-8; all but plain characters are octal escapes (no trigraphs, no end of comment)."""
+    plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-.,:;+=()<>[]"
+    return '"' + "".join(chr(b) if chr(b) in plain else f"\\{b:03o}" for b in text.encode()) + '"'
+
+
+# Python ---------------------------------------------------------------------------------------------------------------
+def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
+    """Export a model to a Python file that imports only `math`.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted; or a Pipeline that only scales columns before it.
+
+    Returns
+    -------
+    str
+        The source code. It defines ``predict(x)`` for one row x and, for classification, also ``decision_function(x)``
+        and ``predict_proba(x)``. A result has the shape of one row of the model's results. A row is a list of the
+        values of a row of the training table, or a dict keyed by column. None and NaN are missing cells. Rows may come
+        from ``csv.DictReader``: numbers and booleans may be texts, and empty texts, "?" and "NaN" are missing cells,
+        too, unless they were values in fit. Infinite values, too few or too many values, a number in place of a text,
+        and results that overflow raise ValueError, as in the model.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, export, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.FeatureVectors(9)]).fit(X, y)
+    >>> module = {}
+    >>> exec(export.to_python(model), module)
+    >>> bool(abs(module["predict"]([15.0]) - model.predict([[15.0]])[0]) < 1e-9)
+    True
+    """
+    content = read_model(model)
+    templates = Templates("model.py.in", sure=SURE, tiny=TINY)
+    functions, kernels = kernel_functions(content, Templates("kernels.py.in", prefix=""), _assignment)
+    columns = [
+        (column.name, column.place, column.known, column.unknown, column.missing, column.scaling)
+        for column in content.inputs
+    ]
+    text = templates.fill(
+        "file",
+        title=content.title,
+        size=content.size,
+        constants="\n".join(_python_constants(content)),
+        functions=functions,
+        columns=_lines(columns),
+        count=content.columns,
+        members=_python_members(content, kernels, templates),
+        methods=_python_methods(content, templates),
+    )
+    return f"{text}\n"
+
+
+def _python_constants(content: ModelContent) -> list[str]:
+    """The names of the inputs, the classes and the support vectors."""
+    found = [f"INPUTS = [{', '.join(map(ascii, content.names))}]"] if content.names else []
+    if content.classes is not None:
+        found.append(f"CLASSES = [{', '.join(map(ascii, content.classes))}]")
+    found.append("# support vectors")
+    for number, points in enumerate(content.tables):
+        found += [f"POINTS{number} = [", _lines(points.tolist()), "]"]
+    return found
+
+
+def _python_members(content: ModelContent, kernels: Sequence[str], templates: Templates) -> str:
+    """The coefficients of the members, the list of the members, and the functions that this calls."""
+    coefficients, lines = [], []
+    for number, (member, kernel) in enumerate(zip(content.members, kernels, strict=True)):
+        coefficients += [f"COEFFICIENTS{number} = [", _lines(member.coef.tolist()), "]"]
+        line = f"{member.weight!r}, {kernel}, POINTS{member.table}, COEFFICIENTS{number}, {member.intercept.tolist()!r}"
+        if content.classes is not None:
+            line += f", {'couple' if member.coupled else 'calibrate'}, {member.slopes!r}"
+        lines.append(f"    ({line}),")
+    members = templates.fill(
+        "members",
+        coefficients="\n".join(coefficients),
+        what="the models that are averaged" if len(lines) > 1 else "the model",
+        more="" if content.classes is None else ", probabilities of its outputs, their slopes",
+        members="\n".join(lines),
+    )
+    return "\n\n\n".join([*map(templates.fill, content.calibrations), members])
+
+
+def _python_methods(content: ModelContent, templates: Templates) -> str:
+    """The functions named after the methods of the model."""
+    f = "f[0]" if content.single else "f"
+    if content.classes is None:
+        return templates.fill("regression", outputs=content.decisions, f=f)
+    decision = templates.fill("decision_of_outputs", f=f)
+    if content.mixes:
+        f = "2.0 * p[1] - 1.0" if content.single else "[2.0 * value - 1.0 for value in p]"
+        decision = templates.fill("decision_of_probabilities", f=f)
+    choice = "CLASSES[int(f > 0)]" if content.single else "CLASSES[f.index(max(f))]"
+    return templates.fill("classification", decision=decision, choice=choice)
+
+
+def _assignment(name: str, values: np.ndarray) -> str:
+    return f"{name} = {values.tolist()!r}"
+
+
+def _lines(values: Sequence[Any]) -> str:
+    """The values of a list, each on a line of its own."""
+    return "\n".join(f"    {value!a}," for value in values)

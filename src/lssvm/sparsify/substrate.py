@@ -1,0 +1,433 @@
+"""L1 substrates (Pelckmans, Suykens & De Moor 2005, section 2).
+
+An LS-SVM substrate is the LS-SVM for a given vector c (their eq. 10): (Omega + I) alpha + 1 b = y - c, 1'alpha = 0.
+This is the ordinary model with C = 1 and targets y - c, so no new code is needed:
+``LSSVR(kernel, C=1.0, steps=()).fit(X, y - c)``. The step here leaves c free and chooses few coefficients alpha
+(eq. 16); `Components` chooses few inputs (eq. 25).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Annotated, Any
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import qr_delete
+from scipy.linalg.blas import dtrsv
+from sklearn.utils import Bunch, check_random_state
+
+from .. import arrays
+from ..arrays import EPS
+from ..problem import Problem
+from ..progress import counted
+from ..rules import Flag, NotNegative, Seed, integer
+from .common import VALIDATION, ValidatedStep, prepared, training, validation_rows
+from .parametric import first_zero
+
+PATH_ENDS = 1e-3, 1e-4, 1e-5, 1e-6  # a path ends at these multiples of the first zeta; the next if the last is best
+
+
+HeldOut = Annotated[Any, VALIDATION | integer("a number of folds (at least 2)", 2)]
+
+
+class Substrate(ValidatedStep):
+    r"""Sparse LS-SVM substrate: coefficients with an L1 penalty (Pelckmans et al. 2005, eq. 16), from the exact path.
+
+    .. math::
+
+        \min_{\alpha, b} \; \sum_i v_i \, (y_i - f(x_i))^2 + \zeta \, |\alpha|_1
+        \quad \text{with} \quad f(x) = \sum_j \alpha_j k(x, x_j) + b, \quad \sum_j \alpha_j = 0
+
+    C has no effect. After a step that chose a basis, :math:`\alpha` are the coefficients of that basis, and the loss
+    contains all rows: ``[Given(rows), Substrate(zeta)]`` is eq. (23), with ``zeta=0`` eq. (22).
+
+    Parameters
+    ----------
+    zeta : float or None
+        Weight of the penalty. None: chosen along the path.
+    validation : float, integer or array of row numbers
+        The rows that choose zeta: a share of the rows, drawn at random, or given row numbers; these rows are not used
+        in the fit. Their mean squared error is a parabola between breakpoints, and its minimum is found exactly. An
+        integer k >= 2 means k folds and the one-standard-error rule: the largest zeta whose error is within one
+        standard error of the best; the model is then fitted on all rows.
+    refit : bool
+        Whether the ordinary penalised model on the chosen basis, with all rows, replaces the substrate. The
+        leave-one-out values of the substrate itself are not known: those attributes are NaN.
+    random_state : int, RandomState or None
+        Seed for the validation rows or the folds.
+
+    Notes
+    -----
+    ``path_`` holds ``zeta`` (the breakpoints, decreasing), ``coef`` (breakpoints x basis points), ``intercept``,
+    ``supports`` (row numbers at every breakpoint; positions in the basis if it consists of points), ``scores`` (the
+    validation error at every breakpoint) and ``chosen``, a zeta; with several outputs, ``outputs`` is a list of such
+    records, with a path and a zeta for each output. The path ends at a thousandth of the zeta at which the first
+    coefficients appear (further on if the best zeta is the last one), or at the given zeta. Of identical inputs, only
+    one has a non-zero coefficient.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(6.0), steps=[sparsify.Substrate(random_state=0)]).fit(X, y)
+    >>> len(model.support_) < 20, bool(abs(model.dual_coef_.sum()) < 1e-6)
+    (True, True)
+    """
+
+    def __init__(
+        self, zeta: NotNegative | None = None, validation: HeldOut = 0.2, refit: Flag = False, random_state: Seed = None
+    ) -> None:
+        self.zeta = zeta
+        self.validation = validation
+        self.refit = refit
+        self.random_state = random_state
+
+    def __call__(self, problem: Problem) -> Problem:
+        folds = int(self.validation) if isinstance(self.validation, Integral) else 0
+        if self.zeta is None and folds > len(problem.rows):
+            raise ValueError(
+                f"Substrate: validation={folds} folds need at least as many rows, but only "
+                f"{counted(len(problem.rows), 'row has', 'rows have')} positive weight."
+            )
+        problem, weights = prepared(problem, self.refit)
+        held_out = np.empty(0, dtype=np.intp)
+        if self.zeta is None and not folds:
+            held_out = validation_rows(self, problem)
+        rows, support, points = training(problem, held_out)
+        K = arrays.to_numpy(problem.kernel.evaluate(problem.X, points))
+        y = arrays.to_numpy(problem.y)
+        coef, intercept, records = np.zeros((K.shape[1], y.shape[1])), np.zeros(y.shape[1]), []
+        for output in range(y.shape[1]):
+            scores = None
+            if self.zeta is not None:
+                zeta, data = float(self.zeta), (K[rows], y[rows, output], weights[rows])
+                path = least_squares(*data) if zeta == 0 else Homotopy(*data).to(zeta)
+                self._check_precision(*data, path)
+            elif folds:
+                path, zeta, scores = self._by_folds(K[rows], y[rows, output], weights[rows], folds)
+            else:
+                path, zeta, scores = _by_validation(K, y[:, output], weights, rows, held_out)
+            coef[:, output], intercept[output] = path.at(zeta)
+            supports = [np.flatnonzero(row) for row in path.coef]
+            if support is not None:
+                supports = [support[places] for places in supports]
+            records.append(Bunch(**vars(path), supports=supports, scores=scores, chosen=zeta))
+        record = records[0] if len(records) == 1 else Bunch(outputs=records, chosen=[r.chosen for r in records])
+        kept = np.flatnonzero(np.any(coef != 0.0, axis=1))
+        kept = kept if len(kept) else np.array([0])  # all coefficients are 0: keep one basis point
+        basis: dict[str, Any] = (
+            {"support": support[kept]} if support is not None else {"points": arrays.take(points, kept)}
+        )
+        paths = {**problem.paths, type(self).__name__: record}
+        if self.refit:
+            return problem.with_basis(**basis, paths=paths)
+        coefficients = arrays.like(coef[kept], problem.X), arrays.like(intercept, problem.X)
+        return problem.with_basis(
+            **basis, paths=paths, coefficients=coefficients, weights=arrays.like(weights, problem.weights), robust=None
+        )
+
+    def _check_precision(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, path: L1Path) -> None:
+        """Warn if the columns are too close to linear dependence for such a small zeta."""
+        zeta = float(self.zeta or 0.0)
+        violation = l1_violation(K, y, weights, zeta, *path.at(zeta)) if zeta > 0 else 0.0
+        if violation > 0.01:
+            warnings.warn(
+                f"Substrate: zeta={self.zeta!r} is too small for this kernel, whose columns are almost linearly "
+                f"dependent: the optimality conditions hold only to {violation:.1g} of zeta/2. Use a larger zeta or a "
+                "narrower kernel.",
+                stacklevel=arrays.user_level(),
+            )
+
+    def _by_folds(
+        self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, folds: int
+    ) -> tuple[L1Path, float, np.ndarray]:
+        """The path of all rows, and zeta by the one-standard-error rule at its breakpoints."""
+        homotopy = Homotopy(K, y, weights)
+        path = homotopy.to(PATH_ENDS[0] * 2 * homotopy.lam)
+        parts = np.array_split(check_random_state(self.random_state).permutation(len(y)), folds)
+        errors = np.empty((folds, len(path.zeta)))
+        for part, error in zip(parts, errors, strict=True):
+            rest = np.setdiff1d(np.arange(len(y)), part)
+            share = weights[rest].sum() / weights.sum()  # the errors are sums over fewer rows
+            fold = Homotopy(K[rest], y[rest], weights[rest]).to(share * path.zeta[-1])
+            for place, zeta in enumerate(path.zeta):
+                a, b = fold.at(share * zeta)
+                error[place] = np.average((y[part] - K[part] @ a - b) ** 2, weights=weights[part])
+        mean, deviation = errors.mean(axis=0), errors.std(axis=0, ddof=1) / np.sqrt(folds)
+        best = int(np.argmin(mean))
+        return path, float(path.zeta[int(np.argmax(mean <= mean[best] + deviation[best]))]), mean
+
+
+def _by_validation(
+    K: np.ndarray, y: np.ndarray, weights: np.ndarray, rows: np.ndarray, held_out: np.ndarray
+) -> tuple[L1Path, float, np.ndarray]:
+    """The path of the training rows, the zeta with the smallest validation error, and all errors at breakpoints."""
+    homotopy = Homotopy(K[rows], y[rows], weights[rows])
+    start = 2 * homotopy.lam
+    v = weights[held_out]
+    for share in PATH_ENDS:
+        path = homotopy.to(share * start)
+        errors = y[held_out] - path.coef @ K[held_out].T - path.intercept[:, None]
+        scores = errors**2 @ v / v.sum()
+        step = np.diff(errors, axis=0)
+        square = step**2 @ v
+        inner = -(errors[:-1] * step) @ v
+        part = np.clip(np.divide(inner, square, out=np.zeros_like(inner), where=square > 0), 0.0, 1.0)
+        between = ((errors[:-1] + part[:, None] * step) ** 2) @ v / v.sum()
+        best = int(np.argmin(between)) if len(between) else -1
+        if best < 0 or between[best] >= scores[0]:
+            return path, float(path.zeta[0]), scores
+        if best < len(between) - 1 or part[best] < 1.0:
+            break
+    return path, float(path.zeta[best] + part[best] * np.diff(path.zeta)[best]), scores
+
+
+# The path -------------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class L1Path:
+    """All minimisers of sum_i v_i (y_i - k_i'a - b)^2 + zeta |a|_1 with 1'a = 0, affine between the breakpoints.
+
+    zeta decreases from the value at which a = 0; coef is (breakpoints, n), intercept (breakpoints,).
+    """
+
+    zeta: np.ndarray
+    coef: np.ndarray
+    intercept: np.ndarray
+
+    def at(self, zeta: float) -> tuple[np.ndarray, float]:
+        """Coefficients and intercept for one zeta; beyond the last breakpoint, those of the last."""
+        if zeta >= self.zeta[0]:
+            return self.coef[0], float(self.intercept[0])
+        place = min(int(np.searchsorted(-self.zeta, -zeta)), len(self.zeta) - 1)
+        upper, lower = self.zeta[place - 1], self.zeta[place]
+        share = min((upper - zeta) / (upper - lower), 1.0) if upper > lower else 1.0
+        a, b = self.coef[place - 1 : place + 1], self.intercept[place - 1 : place + 1]
+        coef = np.where(share < 1.0, (1 - share) * a[0] + share * a[1], a[1])
+        return coef, float((1 - share) * b[0] + share * b[1])
+
+
+class _Columns:
+    """A matrix that grows and shrinks by columns; its memory is doubled as needed."""
+
+    def __init__(self, rows: int) -> None:
+        self.memory = np.empty((rows, 64), order="F")
+        self.count = 0
+
+    @property
+    def taken(self) -> np.ndarray:
+        return self.memory[:, : self.count]
+
+    def append(self, column: np.ndarray) -> None:
+        if self.count == self.memory.shape[1]:
+            self.memory = np.asfortranarray(np.hstack([self.memory, np.empty_like(self.memory)]))
+        self.memory[:, self.count] = column
+        self.count += 1
+
+    def delete(self, place: int) -> None:
+        self.memory[:, place : self.count - 1] = self.memory[:, place + 1 : self.count]
+        self.count -= 1
+
+
+class Homotopy:
+    """The path of eq. (16), followed from zeta_max downwards; one index enters or leaves at every breakpoint.
+
+    With b eliminated (columns and targets centred, rows scaled by the square roots of their weights) and lam = zeta/2:
+    on the support, K_S'(t - K_S a) = lam s + mu 1 and 1'a = 0; off it, |K_j'(t - K a) - mu| <= lam. A row of constants
+    appended to the columns changes nothing, because 1'a = 0, and makes their QR factorisation that of the whole system.
+    Of identical columns only the first is used. R comes from the inner products of the columns, without Q, as long as
+    rounding errors permit, which takes a third of the time.
+    """
+
+    def __init__(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
+        self.n_columns = K.shape[1]
+        self.distinct = np.sort(np.unique(K.T, axis=0, return_index=True)[1])
+        K = K[:, self.distinct]
+        scale = np.sqrt(weights)
+        centre = weights @ K / weights.sum()
+        self.means = centre, float(weights @ y / weights.sum())
+        self.K = scale[:, None] * (K - centre)
+        self.t = scale * (y - self.means[1])
+        self.q = self.K.T @ self.t
+        self.size = float(np.max(np.abs(self.q), initial=0.0))
+        self.K, self.t = _compressed(self.K, self.t)
+        norm = float(np.sqrt(np.max(np.sum(self.K * self.K, axis=0), initial=0.0))) or 1.0
+        self.products = arrays.gram(self.K) + norm * norm
+        self.K = np.asfortranarray(np.vstack([self.K, np.full(K.shape[1], norm)]))
+        self.t = np.append(self.t, 0.0)
+        self.support: list[int] = []
+        self.signs: list[float] = []
+        self.columns = _Columns(len(self.distinct))  # columns of the inner products that belong to the support
+        self.Q: _Columns | None = None
+        self.R: np.ndarray = np.eye(64, order="F")  # the leading block is R, the rest is the identity
+        # columns that depend on the support: they stay at the bound while it does not change
+        self.out: set[int] = set()
+        self.lam = float(np.ptp(self.q)) / 2
+        self.zetas, self.coefs = [2 * self.lam], [np.zeros(self.n_columns)]
+
+    # The QR factorisation of the support's columns
+    def _insert(self, j: int, sign: float) -> bool:
+        """Insert column j, unless it depends linearly on the present ones, to working precision."""
+        if self.Q is None:
+            square = float(self.products[j, j])
+            above = self._solve(self.products[j, self.support], transpose=True)
+            rest = square - float(above @ above)
+            if rest > 1e-10 * square:  # enough digits are left
+                self._append(j, sign, above, float(np.sqrt(rest)))
+                return True
+        Q, column = self._orthogonal(), self.K[:, j]
+        above = Q.taken.T @ column
+        direction, size = column - Q.taken @ above, float(np.linalg.norm(column))
+        if np.linalg.norm(direction) < 0.1 * size:  # cancellation has spoilt the orthogonality: repeat
+            inside = Q.taken.T @ direction
+            direction, above = direction - Q.taken @ inside, above + inside
+        norm = float(np.linalg.norm(direction))
+        if norm <= 1e-9 * size:
+            return False
+        Q.append(direction / norm)
+        self._append(j, sign, above, norm)
+        return True
+
+    def _append(self, j: int, sign: float, above: np.ndarray, norm: float) -> None:
+        """Append a column of R."""
+        count = len(above)
+        if count == len(self.R):
+            larger = np.eye(count + 64, order="F")
+            larger[:count, :count] = self.R
+            self.R = larger
+        self.R[:count, count], self.R[count, count] = above, norm
+        self.columns.append(self.products[j])
+        self.support.append(j)
+        self.signs.append(sign)
+
+    def _delete(self, place: int) -> None:
+        """Delete a column; rotations make R triangular again, and only its rows from `place` on change."""
+        last = len(self.support) - 1
+        first = min(place, last - 1)
+        inner = self.R[first : last + 1, first : last + 1]
+        # without Q the rotations act on zeros
+        Q = self.Q.taken[:, first:] if self.Q is not None else np.zeros(inner.shape, order="F")
+        Q, inner = qr_delete(Q, inner, place - first, which="col", check_finite=False)
+        if self.Q is not None:
+            self.Q.delete(place)
+            self.Q.taken[:, first:] = Q[:, : last - first]
+        self.R[:first, place:last] = self.R[:first, place + 1 : last + 1]
+        self.R[first:last, first:last] = inner[: last - first]
+        self.R[: last + 1, last] = 0.0
+        self.R[last, last] = 1.0
+        self.columns.delete(place)
+        del self.support[place], self.signs[place]
+
+    def _orthogonal(self) -> _Columns:
+        """Q, which is kept from now on."""
+        if self.Q is None:
+            Q, R = scipy.linalg.qr(self.K[:, self.support], mode="economic", check_finite=False)
+            self.Q = _Columns(len(self.t))
+            for column in Q.T:
+                self.Q.append(column)
+            self.R[: len(R), : len(R)] = R
+        return self.Q
+
+    def _solve(self, right: np.ndarray, *, transpose: bool = False) -> np.ndarray:
+        """R^-1 or R^-T times a vector; the identity beside R is harmless, and copying R would take longer."""
+        padded = np.zeros(len(self.R))
+        padded[: len(right)] = right
+        return dtrsv(self.R, padded, trans=transpose, overwrite_x=True)[: len(right)]
+
+    # The affine pieces
+    def _piece(self) -> tuple[np.ndarray, ...]:
+        """a_S and mu and the correlations of all columns, each as (constant, slope) in lam."""
+        # Q't, R^-T s and R^-T 1
+        target = self._solve(self.q[self.support], transpose=True) if self.Q is None else self.Q.taken.T @ self.t
+        slope, g = (self._solve(right, transpose=True) for right in (np.array(self.signs), np.ones(len(target))))
+        inner = np.column_stack([target, -slope])
+        mu = g @ inner / (g @ g)
+        inner -= np.outer(g, mu)
+        a = np.column_stack([self._solve(column) for column in inner.T])
+        # Sums over the support are shorter than those over the rows, and as accurate without cancellation.
+        terms = np.abs(a).sum(axis=0) @ np.array([1.0, self.lam]) * self.products.diagonal().max()
+        if EPS * terms < 1e-12 * self.size:
+            columns = self.columns.taken
+            return a, mu, np.column_stack([self.q - columns @ a[:, 0], -(columns @ a[:, 1])])
+        if self.Q is None:
+            self._orthogonal()
+            return self._piece()
+        rest = -(self.Q.taken @ inner)
+        rest[:, 0] += self.t
+        return a, mu, self.K.T @ rest
+
+    def to(self, last: float) -> L1Path:
+        """The path down to zeta = last, from where it ended before."""
+        end = max(last / 2, 1e-13 * self.size)
+        if not self.support and self.lam > end:
+            self._insert(int(np.argmax(self.q)), 1.0)
+            self._insert(int(np.argmin(self.q)), -1.0)
+        standing = 0  # number of consecutive steps of length 0
+        while self.lam > end and standing <= 10 + 2 * len(self.distinct):
+            before = self.lam
+            self._step(end)
+            standing = standing + 1 if self.lam == before else 0
+        zeta, coef = np.array(self.zetas), np.array(self.coefs)
+        kept = np.append(np.diff(zeta) < 0, True)  # of steps of length 0, only the last
+        intercept = self.means[1] - coef[kept][:, self.distinct] @ self.means[0]
+        return L1Path(zeta[kept], coef[kept], intercept)
+
+    def _step(self, end: float) -> None:
+        """Move to the next breakpoint."""
+        a, mu, c = self._piece()
+        lam, sign = self.lam, np.array(self.signs)
+        leave, leaving = first_zero(sign * (a @ [1.0, lam]), sign * a[:, 1])
+        free = np.ones(len(c), dtype=bool)
+        free[self.support] = free[list(self.out)] = False
+        correlations = np.concatenate([c - mu, mu - c])
+        fall = np.where(np.tile(free, 2), 1.0 - correlations[:, 1], 0.0)
+        enter, entering = first_zero(lam - correlations @ [1.0, lam], fall)
+        length = min(leave, enter)
+        self.lam = max(lam - length, end)
+        coef = np.zeros(self.n_columns)
+        # coefficients of the wrong sign, where columns enter and leave, are rounding errors
+        coef[self.distinct[self.support]] = sign * np.maximum(sign * (a @ [1.0, self.lam]), 0.0)
+        self.zetas.append(2 * self.lam)
+        self.coefs.append(coef)
+        if length > lam - end:
+            return
+        if leave == length:
+            coef[self.distinct[self.support[leaving]]] = 0.0
+            self._delete(leaving)
+            self.out.clear()
+        elif not self._insert(entering % len(c), 1.0 if entering < len(c) else -1.0):
+            self.out.add(entering % len(c))
+
+
+def _compressed(K: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The columns in coordinates of their span, to working precision; the span of smooth kernels has few dimensions."""
+    size = float(np.linalg.norm(K))
+    if len(t) < 200 or size == 0.0:
+        return K, t
+    Q = np.linalg.qr(K @ np.random.RandomState(0).standard_normal((K.shape[1], 100)))[0]
+    inside = Q.T @ K
+    if np.linalg.norm(K - Q @ inside) <= 1e-14 * size:
+        return inside, Q.T @ t
+    return K, t
+
+
+def l1_violation(K: np.ndarray, y: np.ndarray, weights: np.ndarray, zeta: float, a: np.ndarray, b: float) -> float:
+    """The largest violation of the optimality conditions of eq. (16), relative to their bound zeta/2."""
+    centred = K - weights @ K / weights.sum()
+    c = centred.T @ (weights * (y - K @ a - b))
+    # mu is in [c - zeta/2, c + zeta/2], at the lower end where a > 0 and at the upper end where a < 0
+    largest = max(np.max(c - zeta / 2), np.max((c + zeta / 2)[a < 0.0], initial=-np.inf))
+    smallest = min(np.min(c + zeta / 2), np.min((c - zeta / 2)[a > 0.0], initial=np.inf))
+    return max(float(largest - smallest) / zeta, 0.0)
+
+
+def least_squares(K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> L1Path:
+    """zeta = 0: the least-squares coefficients of least norm with 1'a = 0 (eq. 22)."""
+    centre, mean = weights @ K / weights.sum(), float(weights @ y / weights.sum())
+    inner = (K - centre) - np.mean(K - centre, axis=1, keepdims=True)  # 1'a = 0
+    scale = np.sqrt(weights)
+    a = np.linalg.lstsq(scale[:, None] * inner, scale * (y - mean), rcond=1e-13)[0]
+    a = a - a.mean()
+    return L1Path(np.array([0.0]), a[None, :], np.array([mean - centre @ a]))
