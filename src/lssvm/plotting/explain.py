@@ -12,7 +12,7 @@ from sklearn.utils import Bunch
 from .. import arrays, diagnose
 from ..arrays import ArrayLike
 from ..coding import pairs_of
-from ..estimators.validation import validate
+from ..estimators.validation import encoded_rows
 from ._display import COLOURS, REFERENCE, Axes, Display, Model, Panels, at_points, component_names, plain_text
 
 MOST_VALUES = 12  # A category with more values is drawn with its most frequent ones.
@@ -351,7 +351,7 @@ class ComponentsDisplay(Panels):
                 "ComponentsDisplay draws columns of numbers without missing cells: draw the columns of "
                 "estimator.components(X), one per column of X, instead."
             )
-        table = arrays.to_numpy(validate(estimator, X, reset=False))  # the columns of a frame are checked by name
+        table = arrays.to_numpy(encoded_rows(estimator, X))  # the columns of a frame are checked by name
         names, outputs = component_names(estimator), _output_names(estimator)
         if getattr(estimator, "coding_", "") == "one-vs-one" and len(outputs) > 1:
             outputs = [f"{outputs[b]}, not {outputs[a]}" for a, b in pairs_of(len(outputs))]
