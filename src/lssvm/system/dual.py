@@ -138,7 +138,7 @@ class Dual(System):
         w = self.sqrt_weights[:, None]
 
         def response(targets: Array) -> Solution:
-            return replace(self, scaled=None, targets=w * targets).solution(lam)
+            return replace(self, scaled=None, targets=w * targets, mean=0.0 * targets[0, :]).solution(lam)
 
         z = random_signs(w.shape[0], w)
         if lower is None:
