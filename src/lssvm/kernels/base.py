@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
@@ -16,6 +17,12 @@ from ..rules import Rule, check_parameters, shown
 
 Term = dict[int, tuple[list[int], "Kernel"]]
 """A product of kernels of one input each: for the number of each input, its columns and the kernel of these."""
+
+
+@functools.cache  # scikit-learn inspects the signature each time
+def _parameters(kind: type[Kernel]) -> tuple[str, ...]:
+    """The names of the constructor's arguments; a decorator of the class (`dataclass`) may define the constructor."""
+    return tuple(kind._get_param_names())
 
 
 class Kernel(BaseEstimator):
@@ -77,7 +84,7 @@ class Kernel(BaseEstimator):
         kernel = copy.copy(self)
         for name, value in change(self).items():
             setattr(kernel, name, value)
-        for name in self._parameters:
+        for name in _parameters(type(self)):
             value = getattr(self, name)
             if isinstance(value, Kernel):
                 setattr(kernel, name, value.rebuilt(change))
@@ -130,13 +137,11 @@ class Kernel(BaseEstimator):
     is_stack = False  # True for several kernels with a model each, whose predictions are averaged
     is_bounded = False  # True if no value exceeds 1, whatever the inputs, so that overflow need not be checked
     has_finite_rank = False  # True if the rank of the kernel matrix is bounded, however many points there are
-    has_width = False  # True if the kernel has a parameter `sigma`: a width, which is chosen in `fit` if it is None
-    _parameters: tuple[str, ...] = ()  # the names of the constructor's arguments
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls._parameters = tuple(cls._get_param_names())
-        cls.has_width = "sigma" in cls._parameters
+    @property
+    def has_width(self) -> bool:
+        """True if the kernel has a parameter `sigma`: a width, which is chosen in `fit` if it is None."""
+        return "sigma" in _parameters(type(self))
 
     def spanning_points(self, n_features: int) -> np.ndarray | None:
         """Points (n, n_features) whose kernel functions span all functions of the kernel; None if none are known."""
