@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
@@ -17,12 +16,6 @@ from ..rules import Rule, check_parameters, shown
 
 Term = dict[int, tuple[list[int], "Kernel"]]
 """A product of kernels of one input each: for the number of each input, its columns and the kernel of these."""
-
-
-@functools.cache  # scikit-learn inspects the signature each time
-def _parameters(kind: type[Kernel]) -> tuple[str, ...]:
-    """The names of the constructor's arguments; a decorator of the class (`dataclass`) may define the constructor."""
-    return tuple(kind._get_param_names())
 
 
 class Kernel(BaseEstimator):
@@ -84,7 +77,7 @@ class Kernel(BaseEstimator):
         kernel = copy.copy(self)
         for name, value in change(self).items():
             setattr(kernel, name, value)
-        for name in _parameters(type(self)):
+        for name in self._parameters():
             value = getattr(self, name)
             if isinstance(value, Kernel):
                 setattr(kernel, name, value.rebuilt(change))
@@ -141,7 +134,16 @@ class Kernel(BaseEstimator):
     @property
     def has_width(self) -> bool:
         """True if the kernel has a parameter `sigma`: a width, which is chosen in `fit` if it is None."""
-        return "sigma" in _parameters(type(self))
+        return "sigma" in self._parameters()
+
+    _known_parameters: tuple[str, ...] = ()
+
+    @classmethod
+    def _parameters(cls) -> tuple[str, ...]:
+        """The names of the constructor's arguments, looked up at first use: a decorator may define the constructor."""
+        if "_known_parameters" not in vars(cls):
+            cls._known_parameters = tuple(cls._get_param_names())
+        return cls._known_parameters
 
     def spanning_points(self, n_features: int) -> np.ndarray | None:
         """Points (n, n_features) whose kernel functions span all functions of the kernel; None if none are known."""
