@@ -16,7 +16,7 @@ from sklearn.base import clone
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, plotting, save, sparsify
 from lssvm.estimators.interval_mixin import distribution, loo_distribution
 from lssvm.intervals import FittedLoo, noise_scale, set_scores, set_thresholds
-from lssvm.intervals.conformal import _largest
+from lssvm.intervals.jackknife import _largest
 from lssvm.intervals.scale import OUTLIERS, SMALLEST, interval_scores
 from lssvm.problem import Problem
 

@@ -19,10 +19,11 @@ from ..problem import Problem
 from ..problem.cancellation import refit_stably, warn_of_rounding
 from ..tune import LeaveOneOut, describe, tune_members, warn_at_edge, warn_at_edges
 from .callbacks import CallbackSupportMixin, followed, with_callbacks
-from .fitted import FittedModel, Member, centred, contiguous
-from .layout import Layout, Table, unfitted
+from .fitted import FittedModel, Member
+from .input_errors import check_weights
+from .layout import Layout, Table, centred, contiguous, unfitted
 from .planning import main_path, most_to_solve, plan, retuned, with_bases
-from .validation import check_weights, encoded_rows
+from .validation import encoded_rows
 
 LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")  # attributes that `fit` may defer
 NO_SINGLE_VALUE = ("C_", "coding_", "dual_coef_", "loss_", "support_vectors_")  # attributes that members have

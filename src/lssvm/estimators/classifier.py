@@ -24,8 +24,9 @@ from ..tune import LeaveOneOut, choose_classifier, with_C_of_more_rows
 from .base import Solved
 from .callbacks import followed, with_callbacks
 from .chunks import ChunkedLSSVM, adds_chunks
-from .fitted import Member, centred, contiguous
-from .layout import Layout, Table, coded, same_kind, winning_class
+from .fitted import Member
+from .input_errors import check_coverage, score_of
+from .layout import Layout, Table, centred, coded, contiguous, same_kind, winning_class
 from .planning import (
     ClassWeights,
     Coding,
@@ -41,7 +42,7 @@ from .planning import (
     main_path,
     run_steps,
 )
-from .validation import check_coverage, encoded_rows, score_of, validate
+from .validation import encoded_rows, validate
 
 
 class LSSVC(ClassifierMixin, ChunkedLSSVM):

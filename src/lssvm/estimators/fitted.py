@@ -27,34 +27,15 @@ from ..intervals import (
     searched_again,
     widths_with_few_rows,
 )
-from ..kernels import Additive, Kernel, Stack, pick_columns
+from ..kernels import Kernel, Stack
 from ..problem import ClassFit, Fit, Problem, class_numbers, solve_classes
 from ..problem.cancellation import lost_digits, warn_of_rounding
 from ..stream import LooSample, Stream
 from ..tune import average_weights, chosen_widths, mixture_weights, residuals_of_folds, weighs_by_folds
-from .layout import Layout, same_kind, winning_class
+from .layout import Layout, LooRows, of_decision, raw_components, same_kind, winning_class
 
 OVERFLOW = "Predictions overflow: scale your features, both for fit and for predict."
 KEPT_BYTES = 2**28  # largest factor that a model keeps between calls
-
-
-@dataclass(frozen=True)
-class LooRows:
-    """Leave-one-out results of all rows or, after fits on chunks, of a sample of them; in arrays of NumPy."""
-
-    targets: np.ndarray  # coded, (rows, outputs)
-    residuals: np.ndarray  # leave-one-out, (rows, outputs)
-    leverage: np.ndarray
-    weights: np.ndarray  # in the fit, with robust and class weights
-    own_weights: np.ndarray  # without robust weights
-    sample_weights: np.ndarray  # as given
-    total: int  # number of training rows
-    sampled: bool
-
-    @property
-    def codes(self) -> np.ndarray:
-        """The class of each row, as a number."""
-        return class_numbers(self.targets)
 
 
 class Record:
@@ -431,36 +412,6 @@ class FittedModel(Record):
             del found["weights_"]
         found = {name: same_kind(a, fit.coef) if isinstance(a, np.ndarray) else a for name, a in found.items()}
         return {**found, **layout.attributes, "path_": self.path}
-
-
-def contiguous(coef: Array) -> Array:
-    """Coefficients in the memory order of model files, so that a loaded model gives bitwise the same products."""
-    return np.ascontiguousarray(coef) if arrays.is_numpy(coef) else coef
-
-
-def of_decision(decision: Any) -> Any:
-    """Class probabilities p from decision values 2 p - 1, of which two classes have one column."""
-    p = 0.5 * (decision + 1.0)
-    return arrays.namespace(p).concat([1.0 - p, p], axis=1) if p.shape[1] == 1 else p
-
-
-def raw_components(kernel: Additive, points: Any, coef: Any, X: Any) -> np.ndarray:
-    """The components before centring: rows x components x outputs."""
-    out = np.zeros((X.shape[0], len(kernel.components(X.shape[1])), coef.shape[1]))
-    for number, (group, part) in kernel.kept(X.shape[1]).items():
-        out[:, number] = arrays.to_numpy(part.dot(pick_columns(X, group), pick_columns(points, group), coef))
-    return out
-
-
-def centred(kernel: Kernel, points: Any, coef: Any, rows: Any) -> dict[str, Any]:
-    """The means of the components of an additive model over the given rows, and their largest deviations from them."""
-    if not isinstance(kernel, Additive):
-        return {}
-    values = raw_components(kernel, points, coef, rows)
-    means = values.mean(axis=0)
-    variation = np.max(np.abs(values - means), axis=0)
-    variation = variation[:, 0] if coef.shape[1] == 1 else variation
-    return {"component_means": same_kind(means, rows), "max_variation": same_kind(variation, rows)}
 
 
 def _weigh(members: Sequence[Member], given: Sequence[float] | None) -> tuple[np.ndarray, np.ndarray, float]:

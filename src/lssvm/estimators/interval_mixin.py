@@ -25,8 +25,9 @@ from ..intervals import (
 from ..problem import order_by_content
 from .base import BaseLSSVM
 from .fitted import OVERFLOW, FittedModel
+from .input_errors import check_coverage
 from .layout import same_kind
-from .validation import check_coverage, encoded_rows
+from .validation import encoded_rows
 
 METHODS = ("auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+")
 

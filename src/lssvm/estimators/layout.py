@@ -1,4 +1,4 @@
-"""The form of the data of a fit, and checked rows of that form."""
+"""The form of the data of a fit, checked rows of that form, and results for them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import Array
+from ..kernels import Additive, Kernel, pick_columns
 from ..problem import class_numbers
 from ..tables import Columns
 
@@ -93,3 +94,52 @@ def coded(codes: np.ndarray, layout: Layout) -> np.ndarray:
     """The coded targets of class numbers: -1 and +1, one column per class or a single one for two classes."""
     labels = np.array([1]) if layout.single else np.arange(layout.outputs)
     return np.where(codes[:, None] == labels[None, :], 1.0, -1.0)
+
+
+@dataclass(frozen=True)
+class LooRows:
+    """Leave-one-out results of all rows or, after fits on chunks, of a sample of them; in arrays of NumPy."""
+
+    targets: np.ndarray  # coded, (rows, outputs)
+    residuals: np.ndarray  # leave-one-out, (rows, outputs)
+    leverage: np.ndarray
+    weights: np.ndarray  # in the fit, with robust and class weights
+    own_weights: np.ndarray  # without robust weights
+    sample_weights: np.ndarray  # as given
+    total: int  # number of training rows
+    sampled: bool
+
+    @property
+    def codes(self) -> np.ndarray:
+        """The class of each row, as a number."""
+        return class_numbers(self.targets)
+
+
+def contiguous(coef: Array) -> Array:
+    """Coefficients in the memory order of model files, so that a loaded model gives bitwise the same products."""
+    return np.ascontiguousarray(coef) if arrays.is_numpy(coef) else coef
+
+
+def of_decision(decision: Any) -> Any:
+    """Class probabilities p from decision values 2 p - 1, of which two classes have one column."""
+    p = 0.5 * (decision + 1.0)
+    return arrays.namespace(p).concat([1.0 - p, p], axis=1) if p.shape[1] == 1 else p
+
+
+def raw_components(kernel: Additive, points: Any, coef: Any, X: Any) -> np.ndarray:
+    """The components before centring: rows x components x outputs."""
+    out = np.zeros((X.shape[0], len(kernel.components(X.shape[1])), coef.shape[1]))
+    for number, (group, part) in kernel.kept(X.shape[1]).items():
+        out[:, number] = arrays.to_numpy(part.dot(pick_columns(X, group), pick_columns(points, group), coef))
+    return out
+
+
+def centred(kernel: Kernel, points: Any, coef: Any, rows: Any) -> dict[str, Any]:
+    """The means of the components of an additive model over the given rows, and their largest deviations from them."""
+    if not isinstance(kernel, Additive):
+        return {}
+    values = raw_components(kernel, points, coef, rows)
+    means = values.mean(axis=0)
+    variation = np.max(np.abs(values - means), axis=0)
+    variation = variation[:, 0] if coef.shape[1] == 1 else variation
+    return {"component_means": same_kind(means, rows), "max_variation": same_kind(variation, rows)}

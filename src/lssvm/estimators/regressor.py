@@ -18,10 +18,11 @@ from ..tables import refuse_lazy
 from ..tune import warn_of_no_signal
 from .chunks import ChunkedLSSVM
 from .fitted import FittedModel
+from .input_errors import refuse_times, score_of
 from .interval_mixin import IntervalMixin
 from .layout import Layout, Table, same_kind
 from .planning import ColumnNames, GivenC, KernelFunction, Steps, Verbosity, Weighting
-from .validation import refuse_times, score_of, validate
+from .validation import validate
 
 
 class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):

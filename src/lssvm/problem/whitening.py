@@ -197,6 +197,7 @@ def check_finite(K: Array, kernel: Kernel) -> Array:
 
 
 # Rounding errors ------------------------------------------------------------------------------------------------------
+@np.errstate(over="ignore", invalid="ignore")  # an estimate that is not finite counts as 1
 def rounding_error(
     factorised: system.System,
     whitening: Whitening | None,

@@ -1,6 +1,8 @@
-"""Class probabilities from leave-one-out decision values."""
+"""Class probabilities from leave-one-out decision values, and prediction sets from leave-one-out probabilities."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from scipy.special import softmax
@@ -52,3 +54,58 @@ def _logits(decision: np.ndarray, slopes: np.ndarray) -> np.ndarray:
         return slopes[0] * decision
     f = decision[:, 0]
     return np.column_stack([np.zeros_like(f), np.where(f > 0, slopes[1], slopes[0]) * f])
+
+
+def set_scores(probability: np.ndarray) -> np.ndarray:
+    """For every row and class, the total probability of the classes that are more probable; ties go to the first one.
+
+    It is 0 for the most probable class, which therefore is in every set (Romano, Sesia & Candès 2020, without
+    randomisation: with their own probability included, the most probable classes could be missing).
+    """
+    order = np.argsort(-probability, axis=1, kind="stable")
+    ordered = np.take_along_axis(probability, order, axis=1)
+    before = np.cumsum(ordered, axis=1) - ordered
+    scores = np.empty_like(before)
+    np.put_along_axis(scores, order, before, axis=1)
+    return scores
+
+
+def set_thresholds(
+    probability: np.ndarray, codes: np.ndarray, coverage: float, *, class_conditional: bool = False
+) -> np.ndarray:
+    """The largest score (classes,) with which a class is in the set, from probabilities and classes of n rows.
+
+    It is the score of rank `_rank` among those of the rows' own classes, or infinite; if `class_conditional`, among
+    those of the rows of each class alone.
+    """
+    own = np.take_along_axis(set_scores(probability), codes[:, None], axis=1)[:, 0]
+    if not class_conditional:
+        return np.full(probability.shape[1], _threshold(own, coverage))
+    return np.array([_threshold(own[codes == c], coverage) for c in range(probability.shape[1])])
+
+
+def _rank(n: int, coverage: float) -> int:
+    """ceil(coverage (n + 1) + sqrt(n coverage (1 - coverage))): one standard error above the rank of conformal sets.
+
+    The leave-one-out probabilities come from a kernel, C and slopes that were chosen on the same rows, and the coverage
+    should also hold for most single training sets, not only on average over them.
+    """
+    return math.ceil(round(coverage * (n + 1) + math.sqrt(n * coverage * (1 - coverage)), 9))
+
+
+def _threshold(scores: np.ndarray, coverage: float) -> float:
+    rank = _rank(len(scores), coverage)
+    return float(np.partition(scores, rank - 1)[rank - 1]) if rank <= len(scores) else math.inf
+
+
+def loo_sets(probability: np.ndarray, codes: np.ndarray, coverage: float) -> np.ndarray:
+    """The sets (rows, classes) of the rows themselves, with thresholds from the other rows."""
+    scores = set_scores(probability)
+    own = np.take_along_axis(scores, codes[:, None], axis=1)[:, 0]
+    n = len(own)
+    rank = _rank(n - 1, coverage)
+    if rank > n - 1:
+        return np.ones(scores.shape, dtype=bool)
+    ordered = np.sort(own)
+    limit = np.where(own <= ordered[rank - 1], ordered[rank], ordered[rank - 1])
+    return scores <= limit[:, None]
