@@ -207,6 +207,7 @@ def demo(output: Path) -> None:
             with written(output) as file:
                 figure.savefig(file, dpi=150, format=output.suffix[1:] or "png")
         except (OSError, ValueError) as error:
+            program.print_values(table, as_json=False)
             raise click.ClickException(f"--output '{output}' cannot be written: {error}") from error
         table["picture"] = str(output)
     program.print_values(table, as_json=False)
