@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import Bunch
 
 from lssvm import LSSVC, arrays, kernels, load, robust, save, sparsify, tune
-from lssvm.coding import couple, pair_rows, pair_slope, pair_work, pairs_of, platt_targets
+from lssvm.coding import couple, pair_rows, pair_slope, pair_work, pairs_of, platt_targets, softmax_slope
 from lssvm.estimators.planning import class_plan
 from lssvm.kernels import RBF, Linear, Matern
 from lssvm.losses import LOSSES
@@ -625,6 +625,17 @@ def test_selectors_of_a_basis_take_every_loss(step, coding, name):
     model = LSSVC(RBF(1.0), C=5.0, coding=coding, loss=name, steps=[step]).fit(X, y)
     assert len(model.support_vectors_) <= 20
     assert model.score(X, y) > 0.6
+
+
+def test_slopes_of_probabilities_without_rows_and_with_a_far_row():
+    """A side of the boundary without rows says nothing: about 1/2. One huge decision value does not limit the slope."""
+    assert softmax_slope(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0)) <= 1e-6
+    logits = np.column_stack([np.zeros(100), np.tile([-2.0, -1.0, 1.0, 2.0], 25)])
+    targets = platt_targets(np.tile([0, 1, 0, 1], 25), np.ones(100), 2)
+    far, one = np.array([[0.0, 1e9]]), np.array([[0.0, 1.0]])
+    slope = softmax_slope(logits, targets, np.ones(100))
+    both = softmax_slope(np.vstack([logits, far]), np.vstack([targets, one]), np.ones(101))
+    assert_allclose(both, slope, rtol=1e-6)
 
 
 def test_the_record_of_a_step_does_not_hide_that_of_the_search(tmp_path):

@@ -1,6 +1,7 @@
 """The kernel of docs/extending.md keeps every promise of that page."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +79,16 @@ def test_steps_take_it(steps):
 def test_every_search_takes_it(search):
     model = LSSVR(Periodic(24.0), steps=[tune.LeaveOneOut(search=search)]).fit(HOURS, LOAD)
     assert np.std(model.loo_residuals_) < 0.13
+
+
+def test_a_decorator_may_define_the_constructor():
+    @dataclass
+    class Decorated(Periodic):
+        period: float
+        sigma: float | None = None
+
+    model, same = (LSSVR(kind(24.0)).fit(HOURS, LOAD) for kind in (Decorated, Periodic))
+    assert_allclose(model.kernel_.sigma, same.kernel_.sigma)
 
 
 def test_classes_take_it():

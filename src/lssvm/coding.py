@@ -15,7 +15,6 @@ import scipy
 from scipy.special import expit, softmax
 
 from . import arrays
-from .losses import best_slope
 
 CODINGS = ("one-vs-rest", "one-vs-one")
 SURE = 1e-7  # smallest probability of a class in a pair: libsvm's value
@@ -141,13 +140,15 @@ def platt_targets(codes: np.ndarray, weights: np.ndarray, n_classes: int) -> np.
 
 
 def softmax_slope(logits: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> float:
-    """The slope s > 0 of softmax(s * logits) with the largest likelihood."""
+    """The slope s > 0 of softmax(s * logits) with the largest likelihood: the root of an increasing derivative."""
 
-    def derivatives(slope: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        p = softmax(slope * logits, axis=1)
-        mean = np.sum(p * logits, axis=1)
-        spread = np.sum(p * logits**2, axis=1) - mean**2
-        return weights @ (mean - np.sum(targets * logits, axis=1)), weights @ spread
+    def derivative(slope: float) -> float:
+        return float(weights @ np.sum((softmax(slope * logits, axis=1) - targets) * logits, axis=1))
 
     size = float(np.max(np.abs(logits), initial=0.0)) or 1.0
-    return float(best_slope(derivatives, np.array(1.0 / size)))
+    high, low = 1.0 / size, 1e-6 / size  # positive, so that the predicted class stays the most probable
+    if derivative(low) >= 0.0:
+        return low
+    while derivative(high) < 0.0:
+        high *= 2.0
+    return float(scipy.optimize.brentq(derivative, low, high, xtol=1e-14 * high, rtol=1e-14))

@@ -77,7 +77,7 @@ class Kernel(BaseEstimator):
         kernel = copy.copy(self)
         for name, value in change(self).items():
             setattr(kernel, name, value)
-        for name in self._parameters:
+        for name in self._parameters():
             value = getattr(self, name)
             if isinstance(value, Kernel):
                 setattr(kernel, name, value.rebuilt(change))
@@ -130,13 +130,20 @@ class Kernel(BaseEstimator):
     is_stack = False  # True for several kernels with a model each, whose predictions are averaged
     is_bounded = False  # True if no value exceeds 1, whatever the inputs, so that overflow need not be checked
     has_finite_rank = False  # True if the rank of the kernel matrix is bounded, however many points there are
-    has_width = False  # True if the kernel has a parameter `sigma`: a width, which is chosen in `fit` if it is None
-    _parameters: tuple[str, ...] = ()  # the names of the constructor's arguments
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls._parameters = tuple(cls._get_param_names())
-        cls.has_width = "sigma" in cls._parameters
+    @property
+    def has_width(self) -> bool:
+        """True if the kernel has a parameter `sigma`: a width, which is chosen in `fit` if it is None."""
+        return "sigma" in self._parameters()
+
+    _known_parameters: tuple[str, ...] = ()
+
+    @classmethod
+    def _parameters(cls) -> tuple[str, ...]:
+        """The names of the constructor's arguments, looked up at first use: a decorator may define the constructor."""
+        if "_known_parameters" not in vars(cls):
+            cls._known_parameters = tuple(cls._get_param_names())
+        return cls._known_parameters
 
     def spanning_points(self, n_features: int) -> np.ndarray | None:
         """Points (n, n_features) whose kernel functions span all functions of the kernel; None if none are known."""

@@ -99,11 +99,11 @@ class _Stationary(Kernel):
     def _gradients(self, X: Array, Z: Array, G: Array, *, points: bool = True) -> tuple[Array, Array]:
         """2 sum_ij W_ij (x_ic - z_jc)^2 and 2 sum_i W_ij (x_i - z_j)/sigma for scaled inputs, W = -G dk/d(r^2).
 
-        They are computed tile by tile, while a tile is in the cache. Without `points`, the second one is 0.
+        They are computed tile by tile, while a tile is in the cache. Without `points`, the second one has no rows.
         """
         xp, distances = arrays.namespace(X), self._distances(X, Z)
         with_one = xp.concat([distances.Z, xp.ones_like(distances.z2)[:, None]], axis=1)
-        parts: dict[tuple[int, int], tuple[Array, Array, slice]] = {}
+        parts: dict[tuple[int, int], tuple[Array, Array | None, slice]] = {}
 
         @np.errstate(under="ignore")
         def tile(rows: slice, columns: slice) -> None:
@@ -112,19 +112,23 @@ class _Stationary(Kernel):
             W = self._slope(W)
             W *= G[rows, columns]
             X, Z = distances.X[rows, :], distances.Z[columns, :]
-            in_widths, in_points = distances.without_close(W, close, rows, columns)
+            in_points = xp.zeros_like(Z) if points else None
+            in_widths = distances.without_close(W, close, rows, columns, in_points)
             product, in_columns = W @ with_one[columns, :], xp.sum(W, axis=0)
             total = product[:, -1] @ (X * X) + in_columns @ (Z * Z) - 2.0 * xp.sum(X * product[:, :-1], axis=0)
-            if points:
+            if in_points is not None:
                 in_points += W.T @ X - in_columns[:, None] * Z
             parts[rows.start, columns.start] = in_widths + total[None, :], in_points, columns
 
         arrays.in_tiles(tile, G, distances.depth)
-        in_widths, change = xp.zeros_like(distances.X[:1, :]), xp.zeros_like(distances.Z)
+        in_widths, change = (
+            xp.zeros_like(distances.X[:1, :]),
+            xp.zeros_like(distances.Z if points else distances.Z[:0, :]),
+        )
         for place in sorted(parts):
             of_tile, of_points, columns = parts[place]
             in_widths += of_tile
-            if points:
+            if of_points is not None:
                 change[columns, :] += of_points
         return distances.in_all_columns(2.0 * in_widths, X), distances.in_all_columns(2.0 * change / distances.sigma, X)
 
@@ -311,19 +315,22 @@ class Distances:
             out[out > -8.0 * arrays.EPS * self.largest] = 0.0  # below the rounding error: identical rows
         return None
 
-    def without_close(self, W: Array, close: Array | None, rows: slice, columns: slice) -> tuple[Array, Array]:
-        """Sums over the close pairs of a tile, from the differences; the weights of these pairs become 0.
+    def without_close(
+        self, W: Array, close: Array | None, rows: slice, columns: slice, in_points: Array | None
+    ) -> Array:
+        """sum_ij W_ij (x_ic - z_jc)^2 over the close pairs of a tile, from the differences; their weights become 0.
 
-        These are sum_ij W_ij (x_ic - z_jc)^2 and sum_i W_ij (x_i - z_j).
+        sum_i W_ij (x_i - z_j) is added to `in_points`.
         """
         xp = arrays.namespace(W)
-        in_widths, in_points = xp.zeros_like(self.X[:1, :]), xp.zeros_like(self.Z[columns, :])
+        in_widths = xp.zeros_like(self.X[:1, :])
         for pairs, difference in self._differences(close, rows, columns):
             weighted = W[pairs][:, None] * difference
             arrays.put(W, pairs, 0.0)
             in_widths += xp.sum(weighted * difference, axis=0)[None, :]
-            in_points = arrays.add_at(in_points, pairs[1:], weighted)
-        return in_widths, in_points
+            if in_points is not None:
+                arrays.add_at(in_points, pairs[1:], weighted)
+        return in_widths
 
     def in_all_columns(self, values: Array, X: Array) -> Array:
         """The values by column of the inputs X: 0 for those that are not used."""
