@@ -12,8 +12,8 @@ from lssvm import LSSVC, LSSVR
 
 ROOT = Path(__file__).parents[1]
 SOURCE = Path(lssvm.__file__).parent
-MOST_LINES, MOST_FILES, LONGEST_FILE = 17_000, 120, 450
-MOST_FUNCTIONS, MOST_LEVELS = 300, 26
+MOST_LINES, MOST_FILES, LONGEST_FILE = 16_850, 117, 450
+MOST_FUNCTIONS, MOST_LEVELS = 295, 26
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +21,7 @@ def texts():
     return {str(file.relative_to(SOURCE)): file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py")}
 
 
+@pytest.mark.slow
 def test_the_source_stays_small(texts):
     """Without comments, docstrings and blank lines; version 0.2.0 had 19,612 code lines in 164 files."""
     code_lines = runpy.run_path(str(ROOT / ".ci" / "code_lines.py"))["code_lines"]
