@@ -59,5 +59,6 @@ def test_demo_names_an_unknown_picture_format(run, tmp_path):
     pytest.importorskip("matplotlib")
     result = run("demo", "--output", tmp_path / "demo.nonsense")
     assert result.exit_code == 1
-    assert "nonsense" in result.stderr
+    assert f"--output '{tmp_path / 'demo.nonsense'}' cannot be written" in result.stderr
+    assert "leave-one-out RMSE" in read_table(result.stdout)
     assert "Traceback" not in result.output

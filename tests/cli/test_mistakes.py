@@ -84,7 +84,8 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
         ("x,y\n1,2.5\n1,3.5\n", FIT, 1, "no input column remains.*same value in all rows"),
         ("y,x\n2.5,1\n", (*FIT, "--drop", "x"), 1, "nothing to learn from"),
         ("x,y\n1,2.5\n,3.5\n", (*FIT, "--missing", "drop"), 1, "no input column|at least 2 are required"),
-        ("x,y\n1,2\n", (*FIT, "--delimiter", "ab"), 1, "must be one character"),
+        ("x,y\n1,2\n", (*FIT, "--delimiter", "ab"), 1, "must be one ASCII character"),
+        ("x,y\n1,2\n", (*FIT, "--delimiter", "§"), 1, "--delimiter must be one ASCII character, got .§.; write"),
         ("x,y\n1,2\n", (*FIT, "--encoding", "nonsense"), 1, "nonsense' is unknown"),
         ("x,y\n1,2\n", (*FIT[:4], "-o", "missing/m.lssvm"), 2, "folder 'missing' does not exist"),
         ("x,y\n1,2\n", FIT[:4], 2, "Missing option '-o'"),
@@ -98,6 +99,7 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
         ("x,y\n1,2\n", ("inspect", "table.csv"), 1, "is not a model file"),
         ("x,y\n1,2\n", ("fit", ".", *FIT[2:]), 1, "contains no Parquet files"),
         ("\0\1\2\0", FIT, 1, "is not text"),
+        ("\0\1\2\0", (*FIT, "--encoding", "latin-1"), 1, "is not text"),
     ],
 )
 def test_mistakes_get_a_message_that_explains_what_to_do(run, folder, content, arguments, code, message):

@@ -203,7 +203,11 @@ def demo(output: Path) -> None:
         axes = figure.add_subplot(title="Motorcycle crashes: all parameters chosen by leave-one-out")
         plotting.FitDisplay.from_estimator(model, ax=axes)
         axes.set(xlabel="time after impact (ms)", ylabel="head acceleration (g)")
-        with written(output) as file:
-            figure.savefig(file, dpi=150, format=output.suffix[1:] or "png")
+        try:
+            with written(output) as file:
+                figure.savefig(file, dpi=150, format=output.suffix[1:] or "png")
+        except (OSError, ValueError) as error:
+            program.print_values(table, as_json=False)
+            raise click.ClickException(f"--output '{output}' cannot be written: {error}") from error
         table["picture"] = str(output)
     program.print_values(table, as_json=False)

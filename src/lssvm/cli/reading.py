@@ -190,8 +190,8 @@ def _open_text(
         above += 1
     lines = lines[above:]
     found = (delimiter or (stated[1] if stated else _sniff(lines))).replace("\\t", "\t")
-    if len(found) != 1:
-        raise TableError(f"--delimiter must be one character, got {delimiter!r}; write \\t for a tab.")
+    if len(found) != 1 or not found.isascii():
+        raise TableError(f"--delimiter must be one ASCII character, got {found!r}; write \\t for a tab.")
     reader = csv.reader(lines, delimiter=found)
     head = _records(reader, 1)
     first_row = 1 + above + (header is not False) * reader.line_num  # names may contain line breaks
@@ -253,16 +253,17 @@ def _encoding(path: str, name: str, encoding: str | None) -> str:
     """The name of the encoding, which is inferred if it is not given."""
     import pyarrow
 
+    with pyarrow.input_stream(path, compression="detect") as stream:
+        start = stream.read(1 << 16)
     if encoding is None:
-        with pyarrow.input_stream(path, compression="detect") as stream:
-            start = stream.read(1 << 16)
         encoding = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
-        if encoding == "utf-8" and b"\0" in start:
-            raise TableError(f"{name} is not text: give CSV, TSV or Parquet.")
     try:
-        return "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding  # without a byte order mark
+        known = codecs.lookup(encoding).name
     except LookupError:
         raise TableError(f"--encoding {encoding!r} is unknown: try utf-8, latin-1 or cp1252.") from None
+    if b"\0" in start and not known.startswith(("utf-16", "utf-32")):
+        raise TableError(f"{name} is not text: give CSV, TSV or Parquet.")
+    return "utf-8-sig" if known == "utf-8" else encoding  # without a byte order mark
 
 
 def _first_lines(lines: Iterator[str]) -> Iterator[str]:
