@@ -71,16 +71,19 @@ class Parametric:
         self.parts = np.tile(np.repeat(np.arange(len(rows)), [len(V) for V in rows]), 2)  # components of the rows
         self.count = len(self.parts) // 2
         self.starts = np.searchsorted(self.parts[: self.count], np.arange(len(rows)))
+        self.known: dict[int, np.ndarray] = {}  # rows of A
         self.most = np.array([V.shape[1] if separate else 2 * self.count for V in rows], dtype=int)
 
     def matrix(self, working: list[int]) -> np.ndarray:
         """A of the working rows, with the constraints A w <= 0."""
-        A = np.zeros((len(working), self.n))
-        for a, (sign, k) in zip(A, (divmod(row, self.count) for row in working), strict=True):
-            part = self.parts[k]
-            a[self.columns[part]] = (1.0 - 2.0 * sign) * self.rows[part][k - self.starts[part]]
-            a[self.r + part] = -1.0
-        return A
+        for row in working:
+            if row not in self.known:  # a working row is needed again and again
+                sign, k = divmod(row, self.count)
+                part, a = self.parts[k], np.zeros(self.n)
+                a[self.columns[part]] = (1.0 - 2.0 * sign) * self.rows[part][k - self.starts[part]]
+                a[self.r + part] = -1.0
+                self.known[row] = a
+        return np.array([self.known[row] for row in working]).reshape(-1, self.n)
 
     def gradient(self, optimum: Optimum) -> np.ndarray:
         """The linear term for which `optimum` is the optimum."""
