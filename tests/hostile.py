@@ -162,7 +162,7 @@ def mutant(content, draw):
         return reseal(header, data[: place - place % 8] + special + data[place - place % 8 + 8 :])
     if kind == 3:  # nested deeply, or long
         bombs = ["[" * 10**5, "[" * 900 + "]" * 900, '{"tuple":' * 500 + "[]" + "}" * 500, "9" * 10**5, "1e999"]
-        start, end = draw.choice([("", ""), ('{"class":"LSSVR","parameters":{"C":', '},"fitted":{}}')])
+        start, end = draw.choice([("", ""), ('{"model":{"class":"LSSVR","fields":{"C":', '}},"fitted":{}}')])
         header["__metadata__"]["model"] = start + draw.choice(bombs) + end
         return reseal(header, data)
     if kind <= 5:

@@ -29,7 +29,7 @@ from stacking import with_member
 
 from lssvm import LSSVC, LSSVR, kernels, load, robust, save, sparsify, tune
 from lssvm.persist import schema
-from lssvm.persist.model_files import FORMAT, MODELS, PUBLIC, START
+from lssvm.persist.model_files import FORMAT, PUBLIC, START
 from lssvm.persist.values import CLASSES, NAMES
 from lssvm.problem import Step
 from lssvm.report import to_html
@@ -193,7 +193,7 @@ def test_columns_may_be_named_by_any_integers(path):
 @pytest.mark.parametrize("name", sorted(set(CLASSES) - {"Bunch", "RandomState"}))
 def test_every_class_that_a_file_may_name_is_a_plain_record(name):
     cls = CLASSES[name]
-    assert issubclass(cls, (kernels.Kernel, robust.WeightFunction, Step)) or dataclasses.is_dataclass(cls)
+    assert issubclass(cls, (kernels.Kernel, robust.WeightFunction, Step, LSSVR, LSSVC)) or dataclasses.is_dataclass(cls)
     assert cls.__module__.startswith("lssvm.")
 
 
@@ -636,9 +636,9 @@ def set_to(*keys):
 
 
 def deep(header, model):
-    model["parameters"]["kernel"] = {"tuple": []}
+    model["model"]["fields"]["kernel"] = {"tuple": []}
     for _ in range(60):
-        model["parameters"]["kernel"] = {"tuple": [model["parameters"]["kernel"]]}
+        model["model"]["fields"]["kernel"] = {"tuple": [model["model"]["fields"]["kernel"]]}
 
 
 def wide_labels(header, model):
@@ -656,13 +656,13 @@ def wide_labels(header, model):
         (lambda header, model: header["members[0].fit.coef"].update(shape=[120]), "fit.coef"),
         (lambda header, model: header["members[0].fit.coef"].update(dtype="I64"), "fit.coef"),
         (lambda header, model: header.update(more={"dtype": "F64", "shape": [0], "data_offsets": [8, 8]}), "fill"),
-        (set_to("class", "eval"), "eval"),
+        (set_to("model", "class", "eval"), "eval"),
         (set_to("own", "__class__", 1), "not a name of a fitted attribute"),
         (set_to("own", "predict", 1), "not a name of a fitted attribute"),
-        (set_to("parameters", "epochs", True), "epochs"),
-        (set_to("parameters", "verbose", "yes"), "verbose"),
-        (set_to("parameters", "kernel", {"class": "os.system", "fields": {"command": "true"}}), "os.system"),
-        (set_to("parameters", "kernel", {"class": "kernels.Function", "fields": {}}), "kernels.Function"),
+        (set_to("model", "fields", "epochs", True), "epochs"),
+        (set_to("model", "fields", "verbose", "yes"), "verbose"),
+        (set_to("model", "fields", "kernel", {"class": "os.system", "fields": {"command": "true"}}), "os.system"),
+        (set_to("model", "fields", "kernel", {"class": "kernels.Function", "fields": {}}), "kernels.Function"),
         (
             set_to(*MEMBER, "fit", "fields", "kernel", {"class": "kernels.RBF", "fields": {"sigma": -1.0}}),
             "fit.kernel.sigma is not",
@@ -703,7 +703,7 @@ def array_again_and_again(header, model):
     """Lists of references become arrays where parameters are checked."""
     header["codes"] = {"dtype": "I32", "shape": [10**5], "data_offsets": [header.pop("size"), header.pop("end")]}
     given = {"class": "sparsify.Given", "fields": {"points": [{"array": "codes"}] * 5000}}
-    model["parameters"]["steps"] = [given]
+    model["model"]["fields"]["steps"] = [given]
 
 
 def many_small_values(header, model):
@@ -782,15 +782,19 @@ def made(name, **fields):
         ((*MEMBER, "path"), 1, "path is not"),
         ((*MEMBER, "layout", "fields", "names"), 1, "layout.names is not"),
         (("own", "_repr_mimebundle_"), 1, "not a name of a fitted attribute"),
-        (("parameters", "kernel"), 1, "kernel is not"),
-        (("parameters", "kernel"), made("kernels.Choice", kernels=[]), "kernel is not"),
-        (("parameters", "C"), "x", "C is not"),
-        (("parameters", "steps"), 7, "steps is not"),
-        (("parameters", "steps"), [made("robust.Huber")], r"steps\[0\] is not"),
-        (("parameters", "steps"), [made("sparsify.Given", points=["a"])], r"steps\[0\].points is not"),
-        (("parameters", "steps"), [made("sparsify.Random", n=3, random_state=[])], r"steps\[0\].random_state is not"),
-        (("parameters", "robust"), "nonsense", "robust is not"),
-        (("parameters", "robust"), made("robust.Hampel", c1=3.0, c2=2.0), "robust is not"),
+        (("model", "fields", "kernel"), 1, "kernel is not"),
+        (("model", "fields", "kernel"), made("kernels.Choice", kernels=[]), "kernel is not"),
+        (("model", "fields", "C"), "x", "C is not"),
+        (("model", "fields", "steps"), 7, "steps is not"),
+        (("model", "fields", "steps"), [made("robust.Huber")], r"steps\[0\] is not"),
+        (("model", "fields", "steps"), [made("sparsify.Given", points=["a"])], r"steps\[0\].points is not"),
+        (
+            ("model", "fields", "steps"),
+            [made("sparsify.Random", n=3, random_state=[])],
+            r"steps\[0\].random_state is not",
+        ),
+        (("model", "fields", "robust"), "nonsense", "robust is not"),
+        (("model", "fields", "robust"), made("robust.Hampel", c1=3.0, c2=2.0), "robust is not"),
     ],
 )
 def test_every_field_and_parameter_is_checked(place, value, message, path):
@@ -855,7 +859,7 @@ def test_a_stream_without_a_sample_has_no_prediction_sets(path):
 def test_class_weights_are_checked(path):
     save(LSSVC(kernels.RBF(sigma=1.0), C=1.0).fit(X, TWO), path)
     for value in ("even", [1.0], {"dict": [["yes", "no"]]}, {"dict": [["yes", -1.0]]}):
-        path.write_bytes(altered(path.read_bytes(), set_to("parameters", "class_weight", value)))
+        path.write_bytes(altered(path.read_bytes(), set_to("model", "fields", "class_weight", value)))
         with pytest.raises(ValueError, match="class_weight is not"):
             load(path)
 
@@ -869,9 +873,9 @@ def leaves(hint):
         yield hint
 
 
-@pytest.mark.parametrize("name", sorted(set(CLASSES) - {"Bunch", "RandomState"}) + sorted(MODELS))
+@pytest.mark.parametrize("name", sorted(set(CLASSES) - {"Bunch", "RandomState"}))
 def test_the_schema_has_a_rule_for_every_field_and_parameter(name):
-    cls = {**CLASSES, **MODELS}[name]
+    cls = CLASSES[name]
     if dataclasses.is_dataclass(cls):
         fields = {field.name for field in dataclasses.fields(cls) if not field.metadata}
         hints = tuple(hint for name, hint in schema.hints_of(cls).items() if name in fields)

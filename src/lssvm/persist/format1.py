@@ -1,4 +1,4 @@
-"""Model files of format 1 (versions 0.1 and 0.2), which list the fitted attributes one by one, as today's records.
+"""Translates model files of format 1 (versions 0.1 and 0.2), which list fitted attributes, into today's records.
 
 What the files contain is not yet checked here, so nothing may take more memory than the values themselves.
 """
@@ -13,33 +13,22 @@ from ..estimators.fitted import FittedModel, Member
 from ..estimators.layout import Layout, coded
 from ..kernels import as_kernel
 from ..problem import Fit
+from .values import CLASSES
 
-CHOICES = ("_scale_choice_", "_searched_scale_choice_")
-SAME = (
-    "_problem_",
-    "_sample_weight_",
-    "_slopes_",
-    "_sample_",
-    "_stream_",
-    "_component_means_",
-    "max_variation_",
-    "press_",
-)
-OTHERS = ("_columns_", "_single_output_", "_class_factors_", "_codes_", "_fit_", "_searched_", "_searched_residuals_")
+SAME = ("problem", "sample_weight", "slopes", "sample", "stream", "component_means")  # private attributes
 
 
-def from_format1(tree: Any) -> tuple[FittedModel, dict[str, Any]]:
-    """The record of a model, and its attributes that do not belong to the record."""
-    values, parameters = tree["fitted"], tree["parameters"]
-    choices = [values.get(name) for name in CHOICES]
+def from_format1(tree: Any) -> tuple[Any, FittedModel, dict[str, Any]]:
+    """The unfitted model, the record of the fit, and the attributes that do not belong to the record."""
+    values, model = tree["fitted"], CLASSES[tree["class"]](**tree["parameters"])
+    choices = [values.get(name) for name in ("_scale_choice_", "_searched_scale_choice_")]
     if "members_" in values:
-        members = tuple(from_format1(part)[0].members[0] for part in values["members_"])
+        members = tuple(from_format1(part)[1].members[0] for part in values["members_"])
         fitted = FittedModel(members, tuple(values["stack_weights_"].tolist()), True, values.get("path_"), *choices)
     else:
-        kernel, C = parameters["kernel"], parameters["C"]
-        asked = None if kernel is None else as_kernel(kernel), None if C is None else float(C)
+        asked = None if model.kernel is None else as_kernel(model.kernel), None if model.C is None else float(model.C)
         fitted = FittedModel((_member(values, asked),), (1.0,), False, None, *choices)
-    return fitted, {name: value for name, value in values.items() if name not in (*CHOICES, *SAME[:-1], *OTHERS)}
+    return model, fitted, {name: value for name, value in values.items() if not name.startswith("_")}
 
 
 def _member(values: dict[str, Any], asked: Any) -> Member:
@@ -80,6 +69,7 @@ def _member(values: dict[str, Any], asked: Any) -> Member:
         leverage=None if loo is None else given("leverage_"),
         loo_residuals=loo,
     )
-    named: dict[str, Any] = {name.strip("_"): given(name) for name in (*SAME, "path_")}
+    named: dict[str, Any] = {name: given(f"_{name}_") for name in SAME}
+    named |= {name: given(f"{name}_") for name in ("path", "press", "max_variation")}
     named |= {name: values[f"{name}_"] for name in ("coding", "loss") if f"{name}_" in values}
     return Member(layout, fit, asked, targets=targets, searched=given("_searched_residuals_"), **named)

@@ -39,7 +39,6 @@ PUBLIC = {  # attributes that follow from the record of the fit
     *("leverage_", "loo_predictions_", "loo_residuals_", "loss_", "max_variation_", "members_", "n_features_in_"),
     *("path_", "stack_weights_", "support_", "support_vectors_", "weights_"),
 }
-MODELS: dict[str, type] = {"LSSVR": LSSVR, "LSSVC": LSSVC}
 
 
 def save(model: LSSVR | LSSVC, path: str | os.PathLike[str]) -> None:
@@ -77,7 +76,7 @@ def save(model: LSSVR | LSSVC, path: str | os.PathLike[str]) -> None:
     from ..diagnose import check_fitted
 
     check_fitted(model)
-    if MODELS.get(type(model).__name__) is not type(model):
+    if type(model) not in (LSSVR, LSSVC):
         raise TypeError(f"save expects a fitted LSSVR or LSSVC, got {type(model).__name__}: save the model itself.")
     parts = _pack(model)
     with files.written(path) as file:
@@ -125,8 +124,11 @@ def load(path: str | os.PathLike[str]) -> LSSVR | LSSVC:
 def _pack(model: Any) -> list[Any]:
     """The parts of the file in order: length, header, then the arrays."""
     writer = Writer()
+    added = {name: value for name, value in vars(model).items() if FITTED.fullmatch(name) and name not in PUBLIC}
+    own = {name: writer.value(value, name) for name, value in added.items() if not arrays.is_dask(value)}
+    tree = {"model": writer.value(model, ""), "fitted": writer.value(model.fitted_, ""), "own": own}
     metadata = {"sha256": NO_DIGEST.decode(), "lssvm_format": str(FORMAT), "lssvm_version": __version__}
-    metadata["model"] = json.dumps(_tree(model, writer), allow_nan=False, separators=(",", ":"))
+    metadata["model"] = json.dumps(tree, allow_nan=False, separators=(",", ":"))
     header: dict[str, Any] = {"__metadata__": metadata}
     offset = 0
     for name, array in writer.arrays.items():
@@ -150,17 +152,6 @@ def _digest(*parts: Any) -> bytes:
     for part in parts:
         digest.update(part)
     return digest.hexdigest().encode()
-
-
-def _tree(model: Any, writer: Writer) -> dict[str, Any]:
-    """The JSON of a model: its parameters, what it has learned, and attributes that users have added."""
-    own = {name: value for name, value in vars(model).items() if FITTED.fullmatch(name) and name not in PUBLIC}
-    own = {name: value for name, value in own.items() if not arrays.is_dask(value)}
-    parts = {"parameters": model.get_params(deep=False), "own": own}
-    tree: dict[str, Any] = {"class": type(model).__name__, "fitted": writer.value(model.fitted_, "")}
-    for part, values in parts.items():
-        tree[part] = {name: writer.value(value, name) for name, value in values.items()}
-    return tree
 
 
 def _unpack(content: bytes, length: int, path: str) -> Any:
@@ -220,13 +211,13 @@ def _arrays(header: dict[str, Any], data: memoryview) -> dict[str, np.ndarray]:
 def _read(text: str, reader: Reader, written: int = FORMAT) -> tuple[Any, FittedModel]:
     """The model described by a JSON text of some format, not fitted yet, and what it has learned; both are checked."""
     tree = reader.read(text)
-    model = MODELS[tree["class"]](**tree["parameters"])
-    fitted, own = (tree["fitted"], tree["own"]) if written == FORMAT else from_format1(tree)
+    model, fitted, own = from_format1(tree) if written == 1 else (tree["model"], tree["fitted"], tree["own"])
     members = tuple(replace(member, layout=fitted.layout) for member in fitted.members)  # the same for all
     fitted = replace(fitted, members=members)
+    own = {name: value for name, value in own.items() if name not in PUBLIC}
     for name in own:
         if not FITTED.fullmatch(name) or hasattr(type(model), name):
             raise ValueError(f"{name!r} is not a name of a fitted attribute.")
     check_model(model, fitted, own)
-    vars(model).update({name: value for name, value in own.items() if name not in PUBLIC})
+    vars(model).update(own)
     return model, fitted

@@ -18,7 +18,7 @@ from sklearn.utils import Bunch
 
 from .. import rules
 from ..coding import CODINGS
-from ..estimators import LSSVC
+from ..estimators import LSSVC, LSSVR
 from ..estimators.fitted import FittedModel, Member
 from ..estimators.layout import Layout
 from ..intervals import ScaleChoice
@@ -43,32 +43,33 @@ def demand(true: Any, name: str) -> None:
 
 def check_model(model: Any, fitted: FittedModel, own: dict[str, Any]) -> None:
     """Check the parameters of an unfitted model, what it has learned, and attributes that users have added."""
+    demand(isinstance(model, (LSSVR, LSSVC)), "model")
     obeys_rules(model, "")
     demand(model.kernel is None or isinstance(model.kernel, Kernel), "kernel")
     for place, step in enumerate(model.steps or ()):
         demand(isinstance(step, Step), f"steps[{place}]")
     demand((fitted.layout.classes is not None) == isinstance(model, LSSVC), "members[0].layout.classes")
     sizes: Sizes = {}
-    for place, member in enumerate(fitted.members):
-        sizes = {name: size for name, size in sizes.items() if name == "rows"}
-        _check_member(member, f"members[{place}]", sizes)
     check(fitted, FittedModel, "fitted", sizes)
     for name in OWN.keys() & own.keys():
         check(own[name], OWN[name], name, sizes)
 
 
-def _check_member(member: Member, name: str, sizes: Sizes) -> None:
-    """Check a model of a stack, after the sizes that its layout and kernel determine."""
-    layout, kernel = member.layout, member.fit.kernel
-    demand(isinstance(kernel, Kernel), f"{name}.fit.kernel")
-    d, k = layout.n_features, layout.outputs
-    sizes |= {"precomputed": int(kernel.is_precomputed), "table": d, "slopes": 2 if layout.single else 1}
-    check(layout, Layout, f"{name}.layout", sizes)
-    sizes["features"] = d if layout.columns is None else sum(column.width for column in layout.columns.columns)
-    sizes |= {"targets": k, "outputs": k * (k - 1) // 2 if member.by_pairs and k > 1 else k}
-    sizes |= {"coordinates": 1, "rows": d} if kernel.is_precomputed else {"coordinates": sizes["features"]}
-    demand(np.shape(member.fit.points)[1:] == (sizes["coordinates"],), f"{name}.fit.points")
-    check(member, Member, name, sizes)
+def members(value: tuple[Member, ...], name: str, sizes: Sizes) -> None:
+    """Models of a stack with the same rows, after the sizes that their layouts and kernels determine."""
+    for place, member in enumerate(value):
+        layout, kernel, own = member.layout, member.fit.kernel, f"{name}[{place}]"
+        demand(isinstance(kernel, Kernel), f"{own}.fit.kernel")
+        known = {symbol: size for symbol, size in sizes.items() if symbol == "rows"}
+        sizes.clear()
+        d, k = layout.n_features, layout.outputs
+        sizes |= {**known, "precomputed": int(kernel.is_precomputed), "table": d, "slopes": 2 if layout.single else 1}
+        check(layout, Layout, f"{own}.layout", sizes)
+        sizes["features"] = d if layout.columns is None else sum(column.width for column in layout.columns.columns)
+        sizes |= {"targets": k, "outputs": k * (k - 1) // 2 if member.by_pairs and k > 1 else k}
+        sizes |= {"coordinates": 1, "rows": d} if kernel.is_precomputed else {"coordinates": sizes["features"]}
+        demand(np.shape(member.fit.points)[1:] == (sizes["coordinates"],), f"{own}.fit.points")
+        check(member, Member, own, sizes)
 
 
 # Types ----------------------------------------------------------------------------------------------------------------
@@ -106,8 +107,8 @@ def check(value: Any, hint: Any, name: str, sizes: Sizes) -> None:
         demand(type(value) is hint, name)
         for field, own in hints_of(hint).items():
             check(getattr(value, field), own, f"{name}.{field}", sizes)
-        for field, relation in RELATIONS.get(hint, {}).items():
-            demand(relation(value, sizes), f"{name}.{field}")
+        for record, field, relation in RELATIONS:
+            demand(record is not hint or relation(value, sizes), f"{name}.{field}")
     elif hint in HINTS:
         check(value, HINTS[hint], name, sizes)
     else:
@@ -234,31 +235,35 @@ def _are_columns(columns: Columns, sizes: Sizes) -> bool:
     return len(columns.columns) == sizes["table"] and few and not sizes["precomputed"]
 
 
-def _are_classes(classes: np.ndarray, layout: Layout) -> bool:
-    """Whether these are distinct, sorted classes, of which two share one output."""
-    form = (True, 1) if len(classes) == 2 else (False, len(classes))
-    return np.array_equal(np.unique(classes), classes) and len(classes) > 1 and (layout.single, layout.outputs) == form
+def _are_classes(layout: Layout) -> bool:
+    """Whether there are distinct, sorted classes, of which two share one output, or none."""
+    if layout.classes is None:
+        return layout.outputs == 1 or not layout.single
+    k = len(layout.classes)
+    expected = (True, 1) if k == 2 else (False, k)
+    return np.array_equal(np.unique(layout.classes), layout.classes) and (layout.single, layout.outputs) == expected
 
 
-def _has_members(fitted: FittedModel) -> bool:
-    """Whether a stack has a record that lists its members."""
+def _have_groups(problem: Problem | None, groups: np.ndarray | None) -> bool:
+    """Whether the columns of the problem, if there is one, are those of the layout."""
+    return problem is None or np.array_equal(np.asarray(problem.groups), np.asarray(groups))
+
+
+def _are_members(fitted: FittedModel) -> bool:
+    """Whether the record of a stack lists its members."""
     found = fitted.stack_path or Bunch()
     listed = sum(one.weight > 0 for one in found.get("members", ()))
-    return fitted.is_listed and "loo" in found and listed == len(fitted.members)
+    return not fitted.is_stack or (fitted.is_listed and "loo" in found and listed == len(fitted.members))
 
 
+PENALTY = Penalty | None
 HINTS: dict[Any, Any] = {
     **{int: rules.integer("a count", 0), Kernel: fitted_kernel, WeightFunction: weight_function, Bunch: path},
 }
 SPECIAL: dict[type, dict[str, Any]] = {  # fields that are more special than their types
-    Problem: {
-        "fitted": type(None),
-        "C": Penalty,
-        "paths": paths,
-        "asked": optional((requested_kernel, Penalty | None)),
-    },
-    Member: {"asked": (optional(requested_kernel), Penalty | None)},
-    FittedModel: {"members": Rule("models", lambda value: len(value) <= MOST_KERNELS)},  # see `check_model`
+    Problem: {"fitted": type(None), "C": Penalty, "paths": paths, "asked": optional((requested_kernel, PENALTY))},
+    Member: {"asked": (optional(requested_kernel), PENALTY)},
+    FittedModel: {"members": members},
     Stream: {"moments": Moments},
     Column: {
         "name": Rule("text or any integer", lambda value: type(value) in (str, int)),
@@ -268,65 +273,39 @@ SPECIAL: dict[type, dict[str, Any]] = {  # fields that are more special than the
         "arrays": (values("sampled", "features"), values("sampled", "outputs"), row_weights("sampled", rules.TINY))
     },
 }
-RELATIONS: dict[type, dict[str, Callable[[Any, Sizes], Any]]] = {  # between the fields of a record
-    Problem: {
-        "weights": lambda problem, sizes: (problem.weights > 0).any(),
-        "classification": lambda problem, sizes: problem.classification == ("classes" in sizes),
-        "coefficients": lambda problem, sizes: (
-            problem.coefficients is None or len(problem.coefficients[0]) == problem.basis_size
-        ),
-    },
-    Column: {
-        "values": lambda column, sizes: (column.kind in ("category", "ranks")) == (len(column.values) > 0),
-    },
-    Fit: {
-        "weights": lambda fit, sizes: fit.loo_residuals is None if fit.weights is None else (fit.weights > 0).any(),
-        "leverage": lambda fit, sizes: (fit.leverage is None) == (fit.loo_residuals is None),
-    },
-    Layout: {
-        "columns": lambda layout, sizes: layout.columns is None or _are_columns(layout.columns, sizes),
-        "classes": lambda layout, sizes: layout.classes is None or _are_classes(layout.classes, layout),
-        "outputs": lambda layout, sizes: layout.outputs == 1 or not layout.single,
-    },
-    Member: {
-        "problem": lambda member, sizes: member.problem is None or member.fit.weights is not None,
-        "problem.groups": lambda member, sizes: (
-            member.problem is None or np.array_equal(member.problem.groups, member.layout.groups)
-        ),
-        "targets": lambda member, sizes: member.fit.loo_residuals is None or member.targets is not None,
-        "component_means": lambda member, sizes: (member.component_means is not None) == ("components" in sizes),
-        "max_variation": lambda member, sizes: (member.max_variation is not None) == ("components" in sizes),
-    },
-    FittedModel: {
-        "shares": lambda fitted, sizes: (
-            len(fitted.shares) == len(fitted.members) and abs(sum(fitted.shares) - 1) < 1e-6
-        ),
-        "stack_path": lambda fitted, sizes: not fitted.is_stack or _has_members(fitted),
-    },
-    Whitening: {
-        "owner": lambda whitening, sizes: (whitening.factor is None) == (whitening.owner is None),
-        "points": lambda whitening, sizes: whitening.factor is not None or sizes["rank"] == sizes["basis"],
-    },
-    Stream: {"sample": lambda stream, sizes: stream.sample is None or sizes["sampled"] <= stream.rows},
-    ScaleChoice: {"uneven": lambda choice, sizes: len(choice.uneven) == sizes["outputs"]},
-    LooSample: {
-        "steps": lambda sample, sizes: len(sample.steps) in (1, 2),
-        "total": lambda sample, sizes: sizes["sampled"] <= sample.total,
-    },
-}
+RELATIONS: list[tuple[type, str, Callable[[Any, Sizes], Any]]] = [  # between the fields of a record
+    (Problem, "weights", lambda problem, sizes: (problem.weights > 0).any()),
+    (Problem, "classification", lambda problem, sizes: problem.classification == ("classes" in sizes)),
+    (Problem, "coefficients", lambda problem, sizes: len((problem.coefficients or [[]])[0]) in (0, problem.basis_size)),
+    (Column, "values", lambda column, sizes: (column.kind in ("category", "ranks")) == (len(column.values) > 0)),
+    (Fit, "weights", lambda fit, sizes: fit.loo_residuals is None if fit.weights is None else (fit.weights > 0).any()),
+    (Fit, "leverage", lambda fit, sizes: (fit.leverage is None) == (fit.loo_residuals is None)),
+    (Layout, "columns", lambda layout, sizes: layout.columns is None or _are_columns(layout.columns, sizes)),
+    (Layout, "classes", lambda layout, sizes: _are_classes(layout)),
+    (Member, "problem", lambda member, sizes: member.problem is None or member.fit.weights is not None),
+    (Member, "problem.groups", lambda member, sizes: _have_groups(member.problem, member.layout.groups)),
+    (Member, "targets", lambda member, sizes: member.fit.loo_residuals is None or member.targets is not None),
+    (Member, "component_means", lambda member, sizes: (member.component_means is None) == ("components" not in sizes)),
+    (Member, "max_variation", lambda member, sizes: (member.max_variation is None) == ("components" not in sizes)),
+    (FittedModel, "shares", lambda fitted, sizes: len(fitted.shares) == len(fitted.members) <= MOST_KERNELS),
+    (FittedModel, "shares", lambda fitted, sizes: abs(sum(fitted.shares) - 1.0) < 1e-6),
+    (FittedModel, "stack_path", lambda fitted, sizes: _are_members(fitted)),
+    (Whitening, "owner", lambda whitening, sizes: (whitening.factor is None) == (whitening.owner is None)),
+    (Whitening, "points", lambda whitening, sizes: whitening.factor is not None or sizes["rank"] == sizes["basis"]),
+    (Stream, "sample", lambda stream, sizes: stream.sample is None or sizes["sampled"] <= stream.rows),
+    (ScaleChoice, "uneven", lambda choice, sizes: len(choice.uneven) == sizes["outputs"]),
+    (LooSample, "steps", lambda sample, sizes: len(sample.steps) in (1, 2)),
+    (LooSample, "total", lambda sample, sizes: sizes["sampled"] <= sample.total),
+]
 
 # The schema -----------------------------------------------------------------------------------------------------------
 CODING, LOSS = one_of(*CODINGS), one_of(*LOSSES)
 RATE = Rule("a number or NaN", lambda value: type(value) in (int, float) and not value < 0)
-PLACE = rules.integer("a size", 0) | Rule("a penalty", lambda value: type(value) is float and value >= 0)
-PLACES = Rule(  # on a path
-    "sizes or penalties", lambda value: all(map(PLACE.holds, value if isinstance(value, list) else [value]))
-)
 SECONDS = Rule("seconds", lambda v: isinstance(v, dict) and all(type(s) in (int, float) and s >= 0 for s in v.values()))
 VECTOR, INTEGERS = numeric(1), numeric(1, kinds="iu")
 
 PATH: dict[str, Any] = {  # records of the steps
-    **{"evaluations": int, "plan": [str], "free": [bool], "C": Penalty | None},
+    **{"evaluations": int, "plan": [str], "free": [bool], "C": PENALTY},
     **dict.fromkeys(("loo", "error_rate", "score"), RATE),
     "widths": [rules.numbers("widths", 0, 1, above=0.0, finite=False)],
     "shifts": rules.numbers("numbers", 1),
@@ -334,7 +313,7 @@ PATH: dict[str, Any] = {  # records of the steps
     **dict.fromkeys(("errors", "zeta", "rho", "intercept"), VECTOR),
     **{"supports": [INTEGERS], "kept": [INTEGERS]},
     **{"scores": optional(numeric(1, 2)), "coef": numeric(2), "max_variation": numeric(2, 3)},
-    "chosen": PLACES,
+    "chosen": rules.numbers("sizes or penalties", 0, 1, above=-rules.TINY),
     "outputs": [path],
     "gain": rules.number("a gain", -rules.LARGEST),
     **{"members": [compared("weight")], "candidates": [compared("coding", "loss")]},

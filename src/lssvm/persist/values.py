@@ -18,12 +18,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
 from .. import arrays, kernels, robust, sparsify, tune
+from ..estimators import LSSVC, LSSVR
 from ..estimators.fitted import FittedModel
 from ..kernels import Kernel
 from ..robust import WeightFunction
 from ..stream import LooSample
 
-DEEPEST = 40  # maximum nesting of values
+DEEPEST = 100  # maximum nesting of brackets
 RANDOM_STATE_BYTES = 2**20  # memory charged for one: few are needed, and each is slow to create
 DTYPES = {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)}
 DTYPES.update({f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)}, BOOL="|b1")
@@ -48,8 +49,8 @@ def _stored(record: Any) -> list[Any]:
 
 def _registry() -> dict[str, type]:
     """All classes that a file may refer to."""
-    classes: dict[str, type] = {"Bunch": Bunch, "RandomState": np.random.RandomState}
-    classes |= {record.__name__: record for record in _records(FittedModel)}
+    own = (LSSVR, LSSVC, Bunch, np.random.RandomState)
+    classes: dict[str, type] = {cls.__name__: cls for cls in (*own, *_records(FittedModel))}
     for module in (kernels, robust, sparsify, tune):
         for name in module.__all__:
             item = getattr(module, name)
@@ -149,9 +150,9 @@ class Reader:
 
     def read(self, text: str) -> Any:
         """The values in a JSON text."""
-        brackets = re.sub(r'"(?:[^"\\]|\\.)*"|[^][{}]+', "", text)
-        if max(itertools.accumulate((1 if bracket in "[{" else -1 for bracket in brackets), initial=0)) > DEEPEST:
-            raise ValueError(f"values are nested more than {DEEPEST} deep.")
+        brackets = re.sub(r'"(?:[^"\\]++|\\.)*+"|[^][{}"]++|"', "", text)  # outside of strings
+        if max(itertools.accumulate(1 if bracket in "[{" else -1 for bracket in brackets)) > DEEPEST:
+            raise ValueError("values are nested too deeply.")
         return json.loads(text, object_hook=self._value)
 
     def _value(self, tree: dict[str, Any]) -> Any:
