@@ -15,8 +15,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import qr_delete
-from scipy.linalg.blas import dtrsv
+from scipy.linalg import qr_delete, qr_insert
 from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays
@@ -209,36 +208,13 @@ class L1Path:
         return coef, float((1 - share) * b[0] + share * b[1])
 
 
-class _Columns:
-    """A matrix that grows and shrinks by columns; its memory is doubled as needed."""
-
-    def __init__(self, rows: int) -> None:
-        self.memory = np.empty((rows, 64), order="F")
-        self.count = 0
-
-    @property
-    def taken(self) -> np.ndarray:
-        return self.memory[:, : self.count]
-
-    def append(self, column: np.ndarray) -> None:
-        if self.count == self.memory.shape[1]:
-            self.memory = np.asfortranarray(np.hstack([self.memory, np.empty_like(self.memory)]))
-        self.memory[:, self.count] = column
-        self.count += 1
-
-    def delete(self, place: int) -> None:
-        self.memory[:, place : self.count - 1] = self.memory[:, place + 1 : self.count]
-        self.count -= 1
-
-
 class Homotopy:
     """The path of eq. (16), followed from zeta_max downwards; one index enters or leaves at every breakpoint.
 
     With b eliminated (columns and targets centred, rows scaled by the square roots of their weights) and lam = zeta/2:
     on the support, K_S'(t - K_S a) = lam s + mu 1 and 1'a = 0; off it, |K_j'(t - K a) - mu| <= lam. A row of constants
     appended to the columns changes nothing, because 1'a = 0, and makes their QR factorisation that of the whole system.
-    Of identical columns only the first is used. R comes from the inner products of the columns, without Q, as long as
-    rounding errors permit, which takes a third of the time.
+    Of identical columns only the first is used.
     """
 
     def __init__(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
@@ -248,122 +224,41 @@ class Homotopy:
         scale = np.sqrt(weights)
         centre = weights @ K / weights.sum()
         self.means = centre, float(weights @ y / weights.sum())
-        self.K = scale[:, None] * (K - centre)
-        self.t = scale * (y - self.means[1])
+        self.K, self.t = _compressed(scale[:, None] * (K - centre), scale * (y - self.means[1]))
         self.q = self.K.T @ self.t
         self.size = float(np.max(np.abs(self.q), initial=0.0))
-        self.K, self.t = _compressed(self.K, self.t)
         norm = float(np.sqrt(np.max(np.sum(self.K * self.K, axis=0), initial=0.0))) or 1.0
-        self.products = arrays.gram(self.K) + norm * norm
         self.K = np.asfortranarray(np.vstack([self.K, np.full(K.shape[1], norm)]))
         self.t = np.append(self.t, 0.0)
+        self.products = arrays.gram(self.K)
         self.support: list[int] = []
         self.signs: list[float] = []
-        self.columns = _Columns(len(self.distinct))  # columns of the inner products that belong to the support
-        self.Q: _Columns | None = None
-        self.R: np.ndarray = np.eye(64, order="F")  # the leading block is R, the rest is the identity
         # columns that depend on the support: they stay at the bound while it does not change
         self.out: set[int] = set()
         self.lam = float(np.ptp(self.q)) / 2
         self.zetas, self.coefs = [2 * self.lam], [np.zeros(self.n_columns)]
 
-    # The QR factorisation of the support's columns
-    def _insert(self, j: int, sign: float) -> bool:
-        """Insert column j, unless it depends linearly on the present ones, to working precision."""
-        if self.Q is None:
-            square = float(self.products[j, j])
-            above = self._solve(self.products[j, self.support], transpose=True)
-            rest = square - float(above @ above)
-            if rest > 1e-10 * square:  # enough digits are left
-                self._append(j, sign, above, float(np.sqrt(rest)))
-                return True
-        Q, column = self._orthogonal(), self.K[:, j]
-        above = Q.taken.T @ column
-        direction, size = column - Q.taken @ above, float(np.linalg.norm(column))
-        if np.linalg.norm(direction) < 0.1 * size:  # cancellation has spoilt the orthogonality: repeat
-            inside = Q.taken.T @ direction
-            direction, above = direction - Q.taken @ inside, above + inside
-        norm = float(np.linalg.norm(direction))
-        if norm <= 1e-9 * size:
-            return False
-        Q.append(direction / norm)
-        self._append(j, sign, above, norm)
-        return True
-
-    def _append(self, j: int, sign: float, above: np.ndarray, norm: float) -> None:
-        """Append a column of R."""
-        count = len(above)
-        if count == len(self.R):
-            larger = np.eye(count + 64, order="F")
-            larger[:count, :count] = self.R
-            self.R = larger
-        self.R[:count, count], self.R[count, count] = above, norm
-        self.columns.append(self.products[j])
-        self.support.append(j)
-        self.signs.append(sign)
-
-    def _delete(self, place: int) -> None:
-        """Delete a column; rotations make R triangular again, and only its rows from `place` on change."""
-        last = len(self.support) - 1
-        first = min(place, last - 1)
-        inner = self.R[first : last + 1, first : last + 1]
-        # without Q the rotations act on zeros
-        Q = self.Q.taken[:, first:] if self.Q is not None else np.zeros(inner.shape, order="F")
-        Q, inner = qr_delete(Q, inner, place - first, which="col", check_finite=False)
-        if self.Q is not None:
-            self.Q.delete(place)
-            self.Q.taken[:, first:] = Q[:, : last - first]
-        self.R[:first, place:last] = self.R[:first, place + 1 : last + 1]
-        self.R[first:last, first:last] = inner[: last - first]
-        self.R[: last + 1, last] = 0.0
-        self.R[last, last] = 1.0
-        self.columns.delete(place)
-        del self.support[place], self.signs[place]
-
-    def _orthogonal(self) -> _Columns:
-        """Q, which is kept from now on."""
-        if self.Q is None:
-            Q, R = scipy.linalg.qr(self.K[:, self.support], mode="economic", check_finite=False)
-            self.Q = _Columns(len(self.t))
-            for column in Q.T:
-                self.Q.append(column)
-            self.R[: len(R), : len(R)] = R
-        return self.Q
-
-    def _solve(self, right: np.ndarray, *, transpose: bool = False) -> np.ndarray:
-        """R^-1 or R^-T times a vector; the identity beside R is harmless, and copying R would take longer."""
-        padded = np.zeros(len(self.R))
-        padded[: len(right)] = right
-        return dtrsv(self.R, padded, trans=transpose, overwrite_x=True)[: len(right)]
-
-    # The affine pieces
     def _piece(self) -> tuple[np.ndarray, ...]:
         """a_S and mu and the correlations of all columns, each as (constant, slope) in lam."""
-        # Q't, R^-T s and R^-T 1
-        target = self._solve(self.q[self.support], transpose=True) if self.Q is None else self.Q.taken.T @ self.t
-        slope, g = (self._solve(right, transpose=True) for right in (np.array(self.signs), np.ones(len(target))))
-        inner = np.column_stack([target, -slope])
+        ends = np.column_stack([np.array(self.signs), np.ones(len(self.signs))])
+        slope, g = scipy.linalg.solve_triangular(self.R, ends, trans="T", check_finite=False).T
+        inner = np.column_stack([self.Q.T @ self.t, -slope])
         mu = g @ inner / (g @ g)
         inner -= np.outer(g, mu)
-        a = np.column_stack([self._solve(column) for column in inner.T])
+        a = scipy.linalg.solve_triangular(self.R, inner, check_finite=False)
         # Sums over the support are shorter than those over the rows, and as accurate without cancellation.
         terms = np.abs(a).sum(axis=0) @ np.array([1.0, self.lam]) * self.products.diagonal().max()
+        target = np.column_stack([self.t, np.zeros(len(self.t))])
         if EPS * terms < 1e-12 * self.size:
-            columns = self.columns.taken
-            return a, mu, np.column_stack([self.q - columns @ a[:, 0], -(columns @ a[:, 1])])
-        if self.Q is None:
-            self._orthogonal()
-            return self._piece()
-        rest = -(self.Q.taken @ inner)
-        rest[:, 0] += self.t
-        return a, mu, self.K.T @ rest
+            return a, mu, np.outer(self.q, [1.0, 0.0]) - self.products[self.support].T @ a
+        return a, mu, self.K.T @ (target - self.Q @ inner)
 
     def to(self, last: float) -> L1Path:
         """The path down to zeta = last, from where it ended before."""
         end = max(last / 2, 1e-13 * self.size)
         if not self.support and self.lam > end:
-            self._insert(int(np.argmax(self.q)), 1.0)
-            self._insert(int(np.argmin(self.q)), -1.0)
+            self.support, self.signs = [int(np.argmax(self.q)), int(np.argmin(self.q))], [1.0, -1.0]
+            self.Q, self.R = scipy.linalg.qr(self.K[:, self.support], mode="economic", check_finite=False)
         standing = 0  # number of consecutive steps of length 0
         while self.lam > end and standing <= 10 + 2 * len(self.distinct):
             before = self.lam
@@ -395,10 +290,20 @@ class Homotopy:
             return
         if leave == length:
             coef[self.distinct[self.support[leaving]]] = 0.0
-            self._delete(leaving)
+            self.Q, self.R = qr_delete(self.Q, self.R, leaving, which="col", check_finite=False)
+            del self.support[leaving], self.signs[leaving]
             self.out.clear()
-        elif not self._insert(entering % len(c), 1.0 if entering < len(c) else -1.0):
-            self.out.add(entering % len(c))
+            return
+        side, j = divmod(entering, len(c))
+        try:
+            self.Q, self.R = qr_insert(
+                self.Q, self.R, self.K[:, j], len(self.support), which="col", rcond=1e-9, check_finite=False
+            )
+        except np.linalg.LinAlgError:  # it depends linearly on the support
+            self.out.add(j)
+        else:
+            self.support.append(j)
+            self.signs.append(1.0 - 2.0 * side)
 
 
 def _compressed(K: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
