@@ -23,7 +23,7 @@ from ..arrays import EPS
 from ..problem import Problem
 from ..progress import counted
 from ..rules import Flag, NotNegative, Seed, integer
-from .common import VALIDATION, ValidatedStep, prepared, training, validation_rows
+from .common import VALIDATION, ValidatedStep, divided, prepared, validation_errors, with_solution
 from .parametric import first_zero
 
 PATH_ENDS = 1e-3, 1e-4, 1e-5, 1e-6  # a path ends at these multiples of the first zeta; the next if the last is best
@@ -92,10 +92,7 @@ class Substrate(ValidatedStep):
                 f"{counted(len(problem.rows), 'row has', 'rows have')} positive weight."
             )
         problem, weights = prepared(problem, self.refit)
-        held_out = np.empty(0, dtype=np.intp)
-        if self.zeta is None and not folds:
-            held_out = validation_rows(self, problem)
-        rows, support, points = training(problem, held_out)
+        rows, held_out, support, points = divided(self, problem, self.zeta is None and not folds)
         K = arrays.to_numpy(problem.kernel.evaluate(problem.X, points))
         y = arrays.to_numpy(problem.y)
         coef, intercept, records = np.zeros((K.shape[1], y.shape[1])), np.zeros(y.shape[1]), []
@@ -117,16 +114,11 @@ class Substrate(ValidatedStep):
         record = records[0] if len(records) == 1 else Bunch(outputs=records, chosen=[r.chosen for r in records])
         kept = np.flatnonzero(np.any(coef != 0.0, axis=1))
         kept = kept if len(kept) else np.array([0])  # all coefficients are 0: keep one basis point
-        basis: dict[str, Any] = (
-            {"support": support[kept]} if support is not None else {"points": arrays.take(points, kept)}
-        )
+        support, points = (None if part is None else arrays.take(part, kept) for part in (support, points))
         paths = {**problem.paths, type(self).__name__: record}
         if self.refit:
-            return problem.with_basis(**basis, paths=paths)
-        coefficients = arrays.like(coef[kept], problem.X), arrays.like(intercept, problem.X)
-        return problem.with_basis(
-            **basis, paths=paths, coefficients=coefficients, weights=arrays.like(weights, problem.weights), robust=None
-        )
+            return problem.with_basis(support, points=points if support is None else None, paths=paths)
+        return with_solution(problem, support, points, coef[kept], intercept, weights, paths)
 
     def _check_precision(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, path: L1Path) -> None:
         """Warn if the columns are too close to linear dependence for such a small zeta."""
@@ -166,16 +158,11 @@ def _by_validation(
     """The path of the training rows, the zeta with the smallest validation error, and all errors at breakpoints."""
     homotopy = Homotopy(K[rows], y[rows], weights[rows])
     start = 2 * homotopy.lam
-    v = weights[held_out]
+    v = weights[held_out] / weights[held_out].sum()
     for share in PATH_ENDS:
         path = homotopy.to(share * start)
         errors = y[held_out] - path.coef @ K[held_out].T - path.intercept[:, None]
-        scores = errors**2 @ v / v.sum()
-        step = np.diff(errors, axis=0)
-        square = step**2 @ v
-        inner = -(errors[:-1] * step) @ v
-        part = np.clip(np.divide(inner, square, out=np.zeros_like(inner), where=square > 0), 0.0, 1.0)
-        between = ((errors[:-1] + part[:, None] * step) ** 2) @ v / v.sum()
+        scores, between, part = validation_errors(errors, v)
         best = int(np.argmin(between)) if len(between) else -1
         if best < 0 or between[best] >= scores[0]:
             return path, float(path.zeta[0]), scores
@@ -198,14 +185,11 @@ class L1Path:
 
     def at(self, zeta: float) -> tuple[np.ndarray, float]:
         """Coefficients and intercept for one zeta; beyond the last breakpoint, those of the last."""
-        if zeta >= self.zeta[0]:
-            return self.coef[0], float(self.intercept[0])
-        place = min(int(np.searchsorted(-self.zeta, -zeta)), len(self.zeta) - 1)
-        upper, lower = self.zeta[place - 1], self.zeta[place]
-        share = min((upper - zeta) / (upper - lower), 1.0) if upper > lower else 1.0
-        a, b = self.coef[place - 1 : place + 1], self.intercept[place - 1 : place + 1]
-        coef = np.where(share < 1.0, (1 - share) * a[0] + share * a[1], a[1])
-        return coef, float((1 - share) * b[0] + share * b[1])
+        place = float(np.interp(-zeta, -self.zeta, np.arange(len(self.zeta))))
+        first, share = int(place), place % 1.0
+        parts = np.array([1.0 - share, share] if share else [1.0])
+        ends = slice(first, first + len(parts))
+        return parts @ self.coef[ends], float(parts @ self.intercept[ends])
 
 
 class Homotopy:
