@@ -47,7 +47,7 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
             r"'x' contains a value that is not a finite number \('abc' in row 11\).*--categorical x",
         ),
         ("x,y\n" + "1,2.5\n" * 9 + "2,1.5 EUR\n", FIT, 1, r"'1.5 EUR' in row 11.*--task classification"),
-        ("x,y\n" + "1,2.5\n" * 9 + "1e999,1.5\n", FIT, 1, r"column 'x' .* is not a finite number \('1e999' in row 11\)"),
+        ("x,y\n" + "1,2.5\n" * 9 + "1e999,1.5\n", FIT, 1, r"'x' .* is not a finite number \('1e999' in row 11\)"),
         ("x,y\n" + "1,2.5\n" * 9 + "2,-inf\n", FIT, 1, r"column 'y' .* is not a finite number \('-inf' in row 11\)"),
         (
             "x,y\n" + "1,2.5\n" * 9 + "inf,1.5\nabc,1\n",

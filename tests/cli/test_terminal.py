@@ -268,7 +268,7 @@ def test_progress_is_shown_on_a_terminal_only(folder, terminal):
     assert steps[-1:] == [100] * terminal
     _, shown = on_terminal(terminal, "predict", "m.lssvm", "people.csv", "-o", "predictions.csv")
     counts = [int(count) for count in re.findall(rb"predicting: (\d+) rows", shown)]
-    assert counts == (list(range(7, 60, 7)) + [60] if terminal else [])
+    assert counts == ([*range(7, 60, 7), 60] if terminal else [])
     _, shown = on_terminal(terminal, "report", "m.lssvm")
     assert shown.startswith(b"\r") == terminal
 
