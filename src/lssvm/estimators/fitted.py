@@ -48,9 +48,7 @@ class Record:
         return {name: getattr(self, name) for name in names}
 
 
-Searched = tuple[  # folds, and residuals of searches without them
-    Annotated[np.ndarray, values("rows", kinds="i")], Annotated[np.ndarray, values("rows", "targets", finite=False)]
-]
+Folds = Annotated[np.ndarray, values("rows", kinds="i")]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,7 +73,7 @@ class Member(Record):
     stream: Stream | None = None  # after `partial_fit`
     component_means: Annotated[Array, values("components", "outputs")] | None = None  # of an additive kernel
     max_variation: Annotated[Array, values("components", "outputs?")] | None = None
-    searched: Searched | None = None
+    searched: tuple[Folds, Annotated[Array, values("rows", "targets", finite=False)]] | None = None  # without each fold
 
     # Predictions ------------------------------------------------------------------------------------------------------
     def evaluate(self, X: Array) -> Array:
@@ -395,7 +393,8 @@ class FittedModel(Record):
             found |= {"kernel_": Stack([member.fit.kernel for member in self.members]), "support_": together}
         else:
             found |= {"support_vectors_": fit.points, "dual_coef_": layout.squeezed(fit.coef), "C_": fit.C}
-            found |= {"kernel_": fit.kernel, "support_": fit.support, "weights_": fit.weights}
+            found |= {"kernel_": fit.kernel, "support_": fit.support}
+            found |= {} if fit.weights is None else {"weights_": fit.weights}
         if layout.classes is None or not self.is_stack:
             intercept = self.average(member.fit.intercept for member in self.members)
             found["intercept_"] = float(intercept[0]) if layout.single else intercept
@@ -416,8 +415,6 @@ class FittedModel(Record):
             found["press_"] = one.press
         if self.is_listed:
             found["stack_weights_"] = np.array(self.shares)
-        if found.get("weights_", 0) is None:
-            del found["weights_"]
         found = {name: same_kind(a, fit.coef) if isinstance(a, np.ndarray) else a for name, a in found.items()}
         return {**found, **layout.attributes, "path_": self.path}
 
@@ -449,6 +446,5 @@ def _average_weights(members: Sequence[Member], residuals: np.ndarray, weights: 
     known = [problem for problem in problems if problem is not None]
     if len(known) == len(problems) and weighs_by_folds(known):
         return average_weights(residuals_of_folds(known), weights)
-    return average_weights(
-        residuals, weights, [0 if problem is None else chosen_widths(problem) for problem in problems]
-    )
+    widths = [0 if problem is None else chosen_widths(problem) for problem in problems]
+    return average_weights(residuals, weights, widths)
