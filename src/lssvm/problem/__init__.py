@@ -2,7 +2,6 @@
 
 from .classes import ClassFit as ClassFit
 from .classes import solve_classes as solve_classes
-from .classes import solve_two_classes as solve_two_classes
 from .classes import whitened_columns as whitened_columns
 from .problem import Factor as Factor
 from .problem import Problem as Problem

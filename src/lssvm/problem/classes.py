@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -14,7 +14,7 @@ from ..arrays import Array
 from ..coding import pair_rows
 from ..kernels import Kernel
 from ..losses import LOSSES, Loss
-from ..system.newton import Binary, solve_dual, solve_primal
+from ..system import Binary, solve_two_classes
 from .cancellation import CHECKED_ROWS, stable_basis
 from .problem import Problem
 from .whitening import Whitening, whiten
@@ -80,7 +80,7 @@ def _solve_columns(
     for number, (rows, t) in enumerate(columns):
         start = None
         for fraction in (*FRACTIONS, 1.0) if gradually else (1.0,):
-            fit = solve_two_classes(inputs, rows, t, weights, fraction * C, loss, dual=dual, start=start)
+            fit = solve_two_classes(inputs, rows, t, weights, fraction * C, LOSSES[loss], dual=dual, start=start)
             start = fit.decision
         fits.append(fit)
         coef[rows if dual else slice(None), number] = arrays.to_numpy(fit.coef)
@@ -148,35 +148,3 @@ def whitened_columns(problem: Problem) -> tuple[Array, Whitening]:
     points = problem.basis_points
     whitening = whiten(problem.kernel, points, problem.among(problem.support, points))
     return arrays.whiten_rows(problem.columns(problem.X, whitening.points), whitening.lower), whitening
-
-
-def solve_two_classes(
-    inputs: Array,
-    rows: np.ndarray,
-    t: np.ndarray,
-    weights: Array,
-    C: float,
-    loss: str,
-    *,
-    dual: bool,
-    start: Array | None = None,
-    tolerance: float = 1e-10,
-) -> Binary:
-    """Solve one binary problem; `inputs` is the kernel matrix (`dual`) or the whitened columns of all rows.
-
-    `start` and `tolerance` are those of Newton's method.
-    """
-    part, own, targets = inputs, weights, arrays.like(t, inputs)
-    if len(rows) < inputs.shape[0]:
-        part, own = arrays.take(inputs, rows), arrays.take(weights, rows)
-        part = arrays.take(part.T, rows).T if dual else part
-    present = np.unique(t[arrays.to_numpy(own) > 0])
-    if len(present) < 2:  # a class has no positive weight
-        constant = float(present[0]) if len(present) else 0.0
-        values = 0.0 * targets + constant
-        return Binary(arrays.zeros((part.shape[1],), inputs), constant, values, values, 0.0 * values)
-    if not dual and len(rows) >= inputs.shape[1]:
-        return solve_primal(part, targets, own, C, LOSSES[loss], start=start, tolerance=tolerance)
-    K = part if dual else arrays.gram(part.T)  # with fewer rows than columns the dual system is smaller
-    fit = solve_dual(K, targets, own, C, LOSSES[loss], start=start, tolerance=tolerance)
-    return fit if dual else replace(fit, coef=part.T @ fit.coef)

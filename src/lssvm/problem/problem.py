@@ -81,7 +81,7 @@ class Factor:
             concat = arrays.namespace(X).concat
             terms = [(concat([X, points], axis=0), Z, concat([G, penalty], axis=0))]
         gradient = sum(kernel.gradient(X, Z, G) for X, Z, G in terms)
-        basis = None if self.system.is_dual else self.points.shape[0]
+        basis = None if self.whitening is None else self.points.shape[0]
         progress.did(lambda: gradient_work(len(self.rows), basis, self.problem.X.shape[1]))
         return value, gradient, in_C
 
@@ -102,7 +102,7 @@ class Factor:
     def has_point_gradient(self) -> bool:
         """True for a primal system whose basis points are linearly independent."""
         independent = self.whitening is not None and self.whitening.rank == self.points.shape[0]
-        return independent and self.system.orthogonal is not None
+        return independent and isinstance(self.system, system.Primal)
 
     def _criterion(self, classes: bool) -> tuple[float, list[tuple[Array, Array, Array]], float]:
         """The criterion; X, Z and the derivative in k(X, Z) of each block of kernel values; the derivative in log C."""
@@ -185,7 +185,6 @@ class Problem(ProblemRecord):
                 f"{len(rows)} rows with {whitening.rank} basis points do not fit in memory, which this computation "
                 "requires: use a smaller basis or fewer rows."
             )
-        plain = not every and not quick and whitening.allows_plain_leverages(weights, 1.0 / C)
         if whitening.factor is None and points is not self.points and np.array_equal(np.asarray(support), rows):
             # the kernel columns are K_SS = L L' itself
             phi = whitening.lower + 0.0
@@ -195,14 +194,13 @@ class Problem(ProblemRecord):
                 phi = self.columns(X, whitening.points)
             progress.did(lambda: 0.3 * work(len(rows), whitening.rank, every=every))
             loss = system.QUICK if quick and not every else arrays.LOSS
-            phi = phi if plain else arrays.whiten_rows(phi, whitening.lower, loss)
+            phi = arrays.whiten_rows(phi, whitening.lower, loss)
         if wide and whitening.rank >= len(rows) - 1:
             ridge = None if every else 1.0 / C
             products = system.factorise_products(lambda: arrays.gram(phi.T), y, weights, ridge, phi)
             return Factor(self, C, rows, support, points, whitening, products)
         tolerance = system.QUICK if quick else system.ORTHOGONAL
-        lower = whitening.lower if plain else None
-        primal = system.factorise_primal(phi, y, weights, 1.0 / C, lower=lower, every_ridge=every, tolerance=tolerance)
+        primal = system.factorise_primal(phi, y, weights, 1.0 / C, every_ridge=every, tolerance=tolerance)
         progress.did(lambda: 0.7 * work(len(rows), whitening.rank, every=every))
         return Factor(self, C, rows, support, points, whitening, primal)
 

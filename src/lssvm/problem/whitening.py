@@ -19,7 +19,6 @@ from ..rules import indices, values
 TINY = 1e-300
 LOST_DIGITS = 1.2e-5  # rounding error, relative to the spread of the targets, above which a warning is issued
 SURELY_KEPT = 1e-7  # bound on the rounding error, relative to that spread, below which no estimate is made
-PLAIN_ROWS = 10  # rows per basis point above which it pays to find out whether whitening can be avoided
 
 
 @dataclass(frozen=True)
@@ -68,25 +67,6 @@ class Whitening:
         sums = (G - count * mean[:, None] * mean[None, :] for count in (self.rank, self.rank - 1))
         condition = min(system.cholesky_pass(rows / self.rank * scatter + ridge * K)[1] for scatter in sums)
         return EPS * condition <= system.PLAIN
-
-    def allows_plain_leverages(self, weights: Array, ridge: float) -> bool:
-        """Whether leave-one-out is likely to be accurate enough with kernel columns without whitening.
-
-        As above this is decided on the basis points, which takes about as long as the columns of a few rows per point.
-        """
-        if not 0 < self.rank * PLAIN_ROWS <= weights.shape[0]:
-            return False
-        xp = arrays.namespace(self.lower)
-        K = arrays.gram(self.lower.T)
-        centred = K - xp.mean(K, axis=0)[None, :]
-        each = float(xp.sum(weights)) / self.rank
-        lower, condition, _ = system.cholesky_pass(each * arrays.gram(centred) + ridge * K)
-        Q = arrays.whiten_rows(centred, lower)
-        leverage = xp.sum(Q * Q, axis=1)
-        if not math.isfinite(condition) or float(xp.max(leverage)) > 0.5:  # isolated points are not typical rows
-            return False
-        loss = float(xp.max(system.expected_loss(Q, lower, leverage)))
-        return system.SURE**2 * loss <= system.ORTHOGONAL
 
     def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:
         """Sums of columns and targets over rows, in blocks that stay within the working memory."""

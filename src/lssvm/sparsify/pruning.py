@@ -191,8 +191,8 @@ class _Path:
         """The coefficients to prune by: those of least norm if the basis vectors are linearly dependent."""
         if not current.is_dual:
             factor = current.replace(weights=fit.weights, robust=None).factorise_primal(fit.C)
-            primal, whitening = factor.system.orthogonal, factor.whitening
-            if primal is not None and whitening is not None and whitening.factor is not None:
+            primal, whitening = factor.system, factor.whitening
+            if isinstance(primal, system.Primal) and whitening is not None and whitening.factor is not None:
                 T = arrays.to_numpy(primal.R) @ arrays.to_numpy(whitening.factor).T
                 return np.linalg.pinv(T, rcond=1e-7) @ arrays.to_numpy(primal.projected())
         return arrays.to_numpy(fit.coef)
@@ -305,8 +305,8 @@ def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None
     check_memory(size, 5, problem.X)
     if not problem.is_dual:
         factor = problem.factorise_primal(1.0 / ridge)
-        primal, whitening = factor.system.orthogonal, factor.whitening
-        if whitening is None or whitening.factor is not None or primal is None:
+        primal, whitening = factor.system, factor.whitening
+        if whitening is None or whitening.factor is not None or not isinstance(primal, system.Primal):
             return None
         solution = primal.solution(ridge)
         W = arrays.solve_lower(primal.R.T, arrays.invert_lower(whitening.lower + 0.0))

@@ -21,6 +21,8 @@ from .batches import BatchedPairs as BatchedPairs
 from .dual import dual_inverse as dual_inverse
 from .dual import factorise_dual as factorise_dual
 from .dual import factorise_products as factorise_products
+from .newton import Binary as Binary
+from .newton import solve_two_classes as solve_two_classes
 from .orthogonal import ORTHOGONAL as ORTHOGONAL
 from .orthogonal import PLAIN as PLAIN
 from .orthogonal import QUICK as QUICK

@@ -21,7 +21,7 @@ from .. import arrays
 from ..arrays import NumericalError
 from ..arrays.threads import run_each_alone
 from ..losses import Loss
-from .newton import loo_gradient, solve_dual
+from .newton import loo_gradient, solve_two_classes
 
 PADDING = 1.3  # largest ratio of the sizes of the problems in a batch
 LOST = 1e-12  # share of a diagonal element below which rounding errors are all that is left
@@ -178,11 +178,9 @@ def _newton(
     K: np.ndarray, batch: Batch, C: float, loss: Loss, start: np.ndarray | None, with_gradient: bool
 ) -> tuple[tuple[np.ndarray, ...], Gradient]:
     """As `_least_squares`, for the single problem of a batch and another loss."""
-    t, weights = batch.targets[0, :, 0], batch.weights[0]
-    if len(np.unique(t)) < 2:  # a class is missing in this part of the rows
-        return (0.0 * batch.targets, batch.targets, batch.targets, np.zeros((1, 1))), lambda _: (0.0 * K[None], 0.0)
-    tolerance = TOLERANCE if with_gradient else ROUGH
-    fit = solve_dual(K, t, weights, C, loss, start=start, tolerance=tolerance, inverse=with_gradient)
+    t, weights, tolerance = batch.targets[0, :, 0], batch.weights[0], TOLERANCE if with_gradient else ROUGH
+    options = {"start": start, "tolerance": tolerance, "inverse": with_gradient}
+    fit = solve_two_classes(K, np.arange(len(t)), t, weights, C, loss, **options)
 
     def gradient(g: np.ndarray) -> tuple[np.ndarray, float]:
         G, in_C = loo_gradient(fit, K, t, weights, C, loss, g[0, :, 0])

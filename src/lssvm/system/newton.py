@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,8 +45,40 @@ class Binary:
     decision: Array  # (l,)
     loo: Array  # (l,)  leave-one-out decision values
     leverage: Array  # (l,)  of the last weighted system
-    inverse: Array = None  # (l, l)  P of the rows with v > 0, if requested: alpha = P z
+    inverse: Array = None  # (l, l)  P of the rows with v > 0, if requested and there are any: alpha = P z
     mean: Array = None  # (l,)  A^-1 1/(1'A^-1 1) of these rows
+
+
+def solve_two_classes(
+    inputs: Array,
+    rows: np.ndarray,
+    t: np.ndarray,
+    weights: Array,
+    C: float,
+    loss: Loss,
+    *,
+    dual: bool = True,
+    start: Array | None = None,
+    tolerance: float = 1e-10,
+    inverse: bool = False,
+) -> Binary:
+    """Solve one binary problem; `inputs` is the kernel matrix (`dual`) or the whitened columns of all rows.
+
+    The other options are those of `solve_dual`.
+    """
+    part, own, targets = inputs, weights, arrays.like(t, inputs)
+    if len(rows) < inputs.shape[0]:
+        part, own = _block(inputs, rows) if dual else arrays.take(inputs, rows), arrays.take(weights, rows)
+    present = np.unique(t[arrays.to_numpy(own) > 0])
+    if len(present) < 2:  # a class has no positive weight
+        constant = float(present[0]) if len(present) else 0.0
+        values = 0.0 * targets + constant
+        return Binary(arrays.zeros((part.shape[1],), inputs), constant, values, values, 0.0 * values)
+    if not dual and len(rows) >= inputs.shape[1]:
+        return solve_primal(part, targets, own, C, loss, start=start, tolerance=tolerance)
+    K = part if dual else arrays.gram(part.T)  # with fewer rows than columns the dual system is smaller
+    fit = solve_dual(K, targets, own, C, loss, start=start, tolerance=tolerance, inverse=inverse)
+    return fit if dual else replace(fit, coef=part.T @ fit.coef)
 
 
 def solve_dual(
@@ -62,24 +94,23 @@ def solve_dual(
 ) -> Binary:
     """Solve with all rows as the basis; K (l x l) is not modified. Rows of weight 0 have coefficient 0.
 
-    A C that is too large for a K that is singular to working accuracy is lowered to what rounding errors permit.
+    `start` are decision values from which Newton's method may start, `tolerance` is the accuracy of the result, and
+    `inverse` adds what `loo_gradient` needs. A C that is too large for a K that is singular to working accuracy is
+    lowered to what rounding errors permit.
     """
     xp = arrays.namespace(K)
-    known: list[Any] = [None, None]  # the last curvature, and its system
 
-    def system(curvature: Array) -> tuple[np.ndarray, Array, Array]:
+    def factorise(curvature: Array) -> tuple[np.ndarray, Array, Array]:
         """The rows with positive curvature, their ridges and the factor."""
-        if known[0] is None or not bool(xp.all(known[0] == curvature)):
-            rows = np.flatnonzero(arrays.to_numpy(curvature) > 0)
-            ridge = 1.0 / (C * (curvature if len(rows) == K.shape[0] else arrays.take(curvature, rows)))
-            L = arrays.cholesky(arrays.add_diagonal(_block(K, rows), ridge))
-            if L is None:
-                raise NumericalError(f"K + 1/C is not positive definite for C = {C:.3g}: lower C.")
-            known[:] = curvature, (rows, ridge, L)
-        return known[1]
+        rows = np.flatnonzero(arrays.to_numpy(curvature) > 0)
+        ridge = 1.0 / (C * (curvature if len(rows) == K.shape[0] else arrays.take(curvature, rows)))
+        L = arrays.cholesky(arrays.add_diagonal(_block(K, rows), ridge))
+        if L is None:
+            raise NumericalError(f"K + 1/C is not positive definite for C = {C:.3g}: lower C.")
+        return rows, ridge, L
 
-    def solve(curvature: Array, z: Array) -> State:
-        rows, ridge, L = system(curvature)
+    def solve(system: tuple[np.ndarray, Array, Array], curvature: Array, z: Array) -> State:
+        rows, ridge, L = system
         own = z if len(rows) == K.shape[0] else arrays.take(z, rows)
         both = solve_factorised(L, xp.stack([own, 0.0 * own + 1.0], axis=1))
         plain, ones = both[:, 0], both[:, 1]
@@ -95,16 +126,15 @@ def solve_dual(
         return 0.5 * float(coef @ (f - intercept)) + C * float(weights @ loss.value(t * f))
 
     try:
-        coef, intercept, f = _minimise(loss, t, weights, solve, objective, start, tolerance)
+        (coef, intercept, f), system, _ = _minimise(loss, t, weights, factorise, solve, objective, start, tolerance)
     except NumericalError:
         largest = 1.0 / (SINGULAR * K.shape[0] * float(xp.max(xp.linalg.diagonal(K)) * xp.max(weights)))
         if largest >= C:
             raise
         return solve_dual(K, t, weights, largest, loss, start=start, tolerance=tolerance, inverse=inverse)
-    curvature = weights * loss.curvature(t * f)
-    if not float(xp.max(curvature)) > 0.0:  # no row matters, so that all may be left out
-        return Binary(coef, intercept, f, f, 0.0 * f, arrays.zeros((0, 0), K), arrays.zeros((0,), K))
-    rows, ridge, L = system(curvature)
+    rows, ridge, L = system
+    if not len(rows):  # no row matters, so that all may be left out
+        return Binary(coef, intercept, f, f, 0.0 * f)
     lower = arrays.invert_lower(L)
     squares = xp.sum(lower * lower, axis=0)
     ones = lower.T @ xp.sum(lower, axis=1)
@@ -128,10 +158,10 @@ def loo_gradient(
     dq = -diag(P (dK + dlam) P), df = lam (alpha dlog C - d alpha) and dlam = -lam (dlog C + dlog v), dlog v = third df.
     Rows without curvature depend on f only.
     """
+    if fit.inverse is None:  # a constant, or no row with curvature
+        return 0.0 * K, 0.0
     v = weights * loss.curvature(t * fit.decision)
     rows, others = np.flatnonzero(v > 0), np.flatnonzero(~(v > 0))
-    if not rows.size:
-        return 0.0 * K, 0.0
     P, alpha, own, far = fit.inverse, fit.coef[rows], g[rows], g[others]
     lam, q = 1.0 / (C * v[rows]), fit.inverse.diagonal()
     third = (t * loss.third(t * fit.decision))[rows]
@@ -161,12 +191,9 @@ def solve_primal(
 ) -> Binary:
     """Solve on a smaller basis, with whitened columns phi (l x m): the norm of f is that of the coefficients."""
     xp = arrays.namespace(phi)
-    known: list[Any] = [None, None]  # the last curvature, and its system
 
-    def system(curvature: Array) -> tuple[Array, Array, float]:
+    def factorise(curvature: Array) -> tuple[Array, Array, float]:
         """The factor of the centred columns, their weighted mean, and the sum of the weights."""
-        if known[0] is not None and bool(xp.all(known[0] == curvature)):
-            return known[1]
         total = float(xp.sum(curvature)) or 1.0
         mean = curvature @ phi / total
         rows = np.flatnonzero(arrays.to_numpy(curvature) > 0)
@@ -176,11 +203,10 @@ def solve_primal(
         L = arrays.cholesky(arrays.add_diagonal(G, 1.0))
         if L is None:
             raise NumericalError(f"The system for C = {C:.3g} is not positive definite: lower C.")
-        known[:] = curvature, (L, mean, total)
-        return known[1]
+        return L, mean, total
 
-    def solve(curvature: Array, z: Array) -> State:
-        L, mean, total = system(curvature)
+    def solve(system: tuple[Array, Array, float], curvature: Array, z: Array) -> State:
+        L, mean, total = system
         centre = float(curvature @ z) / total
         right = C * ((curvature * (z - centre)) @ phi - float(curvature @ (z - centre)) * mean)
         coef = solve_factorised(L, right[:, None])[:, 0]
@@ -190,9 +216,10 @@ def solve_primal(
     def objective(state: State) -> float:
         return 0.5 * float(state[0] @ state[0]) + C * float(weights @ loss.value(t * state[2]))
 
-    coef, intercept, f = _minimise(loss, t, weights, solve, objective, start, tolerance)
-    curvature = weights * loss.curvature(t * f)
-    L, mean, total = system(curvature)
+    (coef, intercept, f), system, curvature = _minimise(
+        loss, t, weights, factorise, solve, objective, start, tolerance
+    )
+    L, mean, total = system
     reach = arrays.row_squares(arrays.whiten_rows(phi - mean[None, :], L)) + 1.0 / (C * total)
     slope = C * weights * t * loss.slope(t * f)
     leverage = C * curvature * reach
@@ -204,19 +231,28 @@ def _minimise(
     loss: Loss,
     t: Array,
     weights: Array,
-    solve: Callable[[Array, Array], State],
+    factorise: Callable[[Array], Any],
+    solve: Callable[[Any, Array, Array], State],
     objective: Callable[[State], float],
     start: Array | None,
     tolerance: float,
-) -> State:
+) -> tuple[State, Any, Array]:
     """Newton's method from the decision values `start`; a step that does not lower the objective is halved.
 
-    While steps become shorter fast, they keep the curvature and so the factorised system: more, but far cheaper steps.
-    Far from the minimum the logistic loss is exponential, and a step adds about 1 to the margins: there it is doubled.
+    Returns the minimum with its factorised system and weighted curvature. While steps become shorter fast, they keep
+    the curvature and so the system: more, but far cheaper steps. Far from the minimum the logistic loss is exponential,
+    and a step adds about 1 to the margins: there it is doubled.
     """
     xp = arrays.namespace(t)
     f = 0.0 * t if start is None else start
     state, value, keeps, change = None, math.inf, False, math.inf
+    known: list[Any] = [None, None]  # the last curvature, and its system
+
+    def system(curvature: Array) -> Any:
+        if known[0] is None or not bool(xp.all(known[0] == curvature)):
+            known[:] = curvature, factorise(curvature)
+        return known[1]
+
     for _ in range(STEPS):
         if not keeps:
             v = loss.curvature(t * f)
@@ -227,7 +263,7 @@ def _minimise(
             f, v = 0.0 * t, loss.curvature(0.0 * t)
             curvature = weights * v
         z = f + t * loss.slope(t * f) / xp.where(v > 0, v, 1.0 + 0.0 * v)
-        new: Any = solve(curvature, z)
+        new: Any = solve(system(curvature), curvature, z)
         lowered = objective(new)
         if state is not None and lowered > value * (1.0 + ROUNDING * keeps):
             new, lowered = _scaled_step(state, new, lowered, objective, 0.5, HALVINGS, objective(state))
@@ -242,7 +278,8 @@ def _minimise(
         if loss.is_quadratic or change <= tolerance * (1.0 + float(xp.max(xp.abs(f)))):
             break
     assert state is not None
-    return state
+    curvature = weights * loss.curvature(t * state[2])
+    return state, system(curvature), curvature
 
 
 def _scaled_step(
@@ -268,7 +305,7 @@ def _scaled_step(
 
 
 def _block(K: Array, rows: np.ndarray) -> Array:
-    """A copy of the given rows and columns."""
+    """A copy of the given rows and columns of a symmetric matrix."""
     if len(rows) == K.shape[0]:
         return K + 0.0
     if arrays.is_numpy(K):

@@ -44,17 +44,13 @@ def orthogonalise(
     """
     R = None
     for _ in range(PASSES):
-        if isinstance(bottom, float):
-            lower, condition, inverse = cholesky_pass(arrays.add_diagonal(arrays.gram(A), bottom * bottom))
-            inverse = arrays.invert_lower(lower + 0.0) if inverse is None else inverse
-            bottom = bottom * inverse.T
-            inverse = arrays.accurate(inverse, lower, loss)
-            allowed = 0.0 if inverse is None else loss
-        else:
-            lower, condition, inverse = cholesky_pass(arrays.gram(A) + arrays.gram(bottom))
-            inverse, allowed = None if inverse is None else arrays.accurate(inverse, lower, loss), loss
-            bottom = arrays.whiten_rows(bottom, lower, loss, inverse)
-        A = arrays.whiten_rows(A, lower, allowed, inverse)
+        G, multiple = arrays.gram(A), isinstance(bottom, float)
+        G = arrays.add_diagonal(G, bottom * bottom) if multiple else G + arrays.gram(bottom)
+        lower, condition, inverse = cholesky_pass(G)
+        inverse = arrays.invert_lower(lower + 0.0) if inverse is None else inverse
+        bottom = bottom * inverse.T if multiple else arrays.whiten_rows(bottom, lower, loss)
+        inverse = arrays.accurate(inverse, lower, loss)
+        A = arrays.whiten_rows(A, lower, 0.0 if inverse is None else loss, inverse)
         R = lower.T if R is None else arrays.matmul(lower.T, R)
         leverage, largest = arrays.row_squares(A), arrays.namespace(A).max
         h = min(float(largest(leverage)) if A.shape[0] else 0.0, 1.0 - CAREFUL)

@@ -159,12 +159,8 @@ class Primal(System):
         inner = 0.5 * (q @ c.T + c @ q.T) - middle
         in_ridge = float(xp.sum(arrays.gram(self.bottom) * inner))
         T = arrays.matmul(lower, self.R.T)
-        inverse, allowed = None, QUICK
-        if arrays.is_numpy(T) or arrays.is_small(*Q.shape):
-            inverse = arrays.accurate(arrays.invert_lower(T + 0.0), T, QUICK)
-            allowed = 0.0 if inverse is None else QUICK
-        columns, inner = (arrays.unwhiten_rows(rows, T, allowed, inverse) for rows in (columns, inner))
-        return value, columns, self.ridge * arrays.unwhiten_rows(inner.T, T, allowed, inverse), in_ridge
+        columns, inner = (arrays.unwhiten_rows(rows, T, QUICK) for rows in (columns, inner))
+        return value, columns, self.ridge * arrays.unwhiten_rows(inner.T, T, QUICK), in_ridge
 
     def careful(self, near: Array, lam: float, residuals: Array, leverage: Array, loo: Array) -> tuple[Array, ...]:
         """Recompute the values of the rows `near`, which have lost digits as 1 - h -> 0.
@@ -264,14 +260,12 @@ def factorise_primal(
     weights: Array,
     ridge: float,
     *,
-    lower: Array | None = None,
     every_ridge: bool = False,
     tolerance: float = ORTHOGONAL,
 ) -> Primal:
     """Orthogonalise the primal system; the whitened columns phi (l x r) are overwritten.
 
-    With `lower` = L they are the plain columns L phi instead, which saves whitening the rows. With `every_ridge` the
-    result serves all ridges from `ridge` upwards.
+    With `every_ridge` the result serves all ridges from `ridge` upwards.
     """
     xp = arrays.namespace(phi)
     w = xp.sqrt(weights)
@@ -290,10 +284,7 @@ def factorise_primal(
         Q, R, bottom, eigenvalues, rounding, lost = _turned(phi, ridge, tolerance)
         return Primal(Q, R, bottom, eigenvalues, ridge, targets, mean, centre, w, rounding, lost)
     loss = max(tolerance, arrays.LOSS)
-    bottom = math.sqrt(ridge) if lower is None else math.sqrt(ridge) * lower.T
-    Q, bottom, R, _, squares = orthogonalise(phi, bottom, tolerance, loss)
-    if lower is not None:
-        R, centre = arrays.whiten_rows(R, lower), arrays.solve_lower(lower, centre[:, None])[:, 0]
+    Q, bottom, R, _, squares = orthogonalise(phi, math.sqrt(ridge), tolerance, loss)
     return Primal(Q, R, bottom, None, ridge, targets, mean, centre, w, squares=squares)
 
 

@@ -17,8 +17,8 @@ from ..arrays import EPS, NumericalError, cached_property
 from ..coding import pair_losses, pair_rows, pairs_of, platt_targets, softmax_slope
 from ..kernels import Kernel
 from ..losses import LOSSES
-from ..problem import Problem, solve_two_classes, whitened_columns
-from ..system import BatchedPairs
+from ..problem import Problem, whitened_columns
+from ..system import BatchedPairs, solve_two_classes
 from .choose_C import error_rate, ridge_unit, validation_loss
 from .constants import CONSTANTS
 from .widths import FAILED, Candidate, Criterion
@@ -222,7 +222,7 @@ class LooLogLoss(Criterion):
         if not self.problem.is_dual:  # two classes on the whitened columns of a smaller basis
             [(own, t)] = targets.columns
             options: dict[str, Any] = {"dual": False, "start": self.warm.get(place), "tolerance": 1e-4}
-            fit = solve_two_classes(K, own, t, self.weights, C, loss, **options)
+            fit = solve_two_classes(K, own, t, self.weights, C, LOSSES[loss], **options)
             self.warm[place] = fit.decision
             return fit.loo[:, None]
         solved = targets.pairs.solve(K, C, LOSSES[loss], self.warm.get(place))
