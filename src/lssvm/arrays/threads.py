@@ -33,8 +33,6 @@ from threadpoolctl import ThreadpoolController
 SMALL_PIECE = 2**21  # smallest piece, in multiplications: about a tenth of a millisecond
 
 Item = TypeVar("Item")
-First = TypeVar("First")
-Second = TypeVar("Second")
 
 _lock = threading.RLock()  # a signal handler may fit, too
 _depth: dict[int, int] = {}  # by thread: how many nested `single_threaded_blas` blocks it is in
@@ -135,25 +133,20 @@ def workers() -> int:
 
 def parallel_for(function: Callable[[Item], object], items: Iterable[Item]) -> None:
     """Call `function` with every item, in any order, in this thread and its helpers; an error stops them all."""
-    waiting = deque(items)
-    helpers = min(workers(), len(waiting)) - 1 if len(waiting) > 1 else 0
-
-    if helpers < 1:
-        for item in waiting:
-            function(item)
-        return
+    items = list(items)
+    helpers = min(workers(), len(items)) - 1 if len(items) > 1 else 0
+    left = iter(items)  # threads share it: each item goes to one of them
 
     def work() -> None:
         try:
-            while True:
-                try:
-                    item = waiting.popleft()
-                except IndexError:
-                    return
+            for item in left:
                 function(item)
         except BaseException:
-            waiting.clear()
+            deque(left, maxlen=0)  # no further item is begun
             raise
+
+    if helpers < 1:
+        return work()
 
     with single_threaded_blas():
         pool = _helpers()
@@ -161,7 +154,7 @@ def parallel_for(function: Callable[[Item], object], items: Iterable[Item]) -> N
         try:
             work()
         finally:
-            waiting.clear()
+            deque(left, maxlen=0)
             started = [other for other in others if not other.cancel()]
             wait(started)
         for other in started:
@@ -179,19 +172,6 @@ def run_each_alone(function: Callable[[Item], object], items: Sequence[Item]) ->
             _local.helps = helps
 
     parallel_for(alone if len(items) > 1 else function, items)
-
-
-def run_pair(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
-    """The results of two functions: with two threads side by side, each in one; otherwise in turn, with all threads."""
-    if workers() != 2:
-        return first(), second()
-    results: list[Any] = [None, None]
-
-    def keep(number: int) -> None:
-        results[number] = (first, second)[number]()
-
-    run_each_alone(keep, (0, 1))
-    return results[0], results[1]
 
 
 def _helpers() -> ThreadPoolExecutor:

@@ -28,8 +28,7 @@ from ..intervals import (
     widths_with_few_rows,
 )
 from ..kernels import Kernel, Stack
-from ..problem import ClassFit, Fit, Problem, class_numbers, solve_classes
-from ..problem.cancellation import lost_digits, warn_of_rounding
+from ..problem import ClassFit, Fit, Problem, class_numbers, lost_digits, solve_classes, warn_of_rounding
 from ..stream import LooSample, Stream
 from ..tune import average_weights, chosen_widths, mixture_weights, residuals_of_folds, weighs_by_folds
 from .layout import Layout, LooRows, of_decision, raw_components, same_kind, winning_class

@@ -11,7 +11,6 @@ from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays, system
 from ..arrays import EPS, Array
-from ..arrays.threads import run_pair
 from ..kernels import Kernel
 from ..problem import Fit, Problem, Step, check_memory, held_out_rows, whiten
 from ..rules import Count, Flag, Seed, Share, one_of
@@ -209,7 +208,8 @@ class _Path:
 
         def at(logs: np.ndarray) -> Problem:
             C, factor = np.exp(np.clip(logs, -math.log(5.0), math.log(5.0)))
-            return current.replace(C=float(current.C or 1.0) * float(C), kernel=current.kernel.scaled(float(factor)))
+            widths = [float(factor) * np.asarray(leaf.sigma) for leaf in current.kernel.leaves]
+            return current.replace(C=float(current.C or 1.0) * float(C), kernel=current.kernel.with_widths(widths))
 
         def score(logs: np.ndarray) -> float:
             tried = at(logs)
@@ -318,18 +318,12 @@ def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None
     K = problem.gram(arrays.take(problem.X, rows), points)
     weights = arrays.take(problem.weights, rows)
 
-    def plain() -> Array | None:
-        whitening = whiten(problem.kernel, points, K)
-        if whitening.factor is not None:
-            return None
-        return arrays.gram_of_lower(arrays.invert_lower(whitening.lower)) / ridge
-
-    def ridged() -> tuple[Array, Array] | None:
-        return system.dual_inverse(K + 0.0, arrays.take(problem.y, rows), weights, ridge)
-
-    inverse, dual = run_pair(plain, ridged) if arrays.is_numpy(K) else (plain(), ridged())
-    if inverse is None or dual is None:
+    whitening, dual = whiten(problem.kernel, points, K), None
+    if whitening.factor is None:
+        dual = system.dual_inverse(K + 0.0, arrays.take(problem.y, rows), weights, ridge)
+    if dual is None:
         return None
+    inverse = arrays.gram_of_lower(arrays.invert_lower(whitening.lower)) / ridge
     inverse, P, a, w = (arrays.to_numpy(part) for part in (inverse, *dual, weights[:, None] ** 0.5))
     columns = np.empty((size, 2 * size))
     left = np.multiply(P, w, out=columns[:, :size])

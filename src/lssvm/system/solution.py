@@ -21,9 +21,9 @@ class Solution:
 
     coef: Array  # (m, k): dual coefficients, or the weights of the whitened columns
     intercept: Array  # (k,)
-    residuals: Array  # (l, k)
-    leverage: Array  # (l,)
-    loo_residuals: Array  # (l, k)
+    residuals: Array = None  # (l, k)
+    leverage: Array = None  # (l,)
+    loo_residuals: Array = None  # (l, k)
 
 
 class System:
