@@ -191,7 +191,7 @@ def test_an_interrupt_leaves_no_setting_behind(where, monkeypatch):
             pass
         assert numbers == [4]
         assert threading.active_count() == count
-        assert not threads._depth
+        assert not threads._inside
         assert not threads._before
 
 
@@ -240,7 +240,7 @@ def test_nothing_is_left_behind():
             LSSVR(failing, C=1.0).fit(X, X[:, 0])
         assert blas_threads() == setting
     assert threading.active_count() == before
-    assert not threads._depth
+    assert not threads._inside
 
 
 def failing(A, B):
