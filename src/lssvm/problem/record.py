@@ -36,26 +36,29 @@ BLOCK = 2**20  # number of cells that are ranked at a time
 
 @dataclass(frozen=True)
 class Fit:
-    """A solved problem. Residuals, leverages and leave-one-out residuals cover all rows of the problem."""
+    """A solved problem. Residuals, leverages and leave-one-out residuals cover all rows of the problem.
+
+    The last two are None after solve(loo=False), and all results per row after a fit on chunks.
+    """
 
     kernel: Kernel
     C: Penalty
-    weights: Annotated[Array, row_weights("rows")]
-    support: Annotated[np.ndarray, indices("vectors", "rows")] | None
-    points: Annotated[Array, values("vectors", "coordinates")]
-    coef: Annotated[Array, values("vectors", "outputs")]
+    weights: Annotated[Array, row_weights("rows", optional=True)]
+    support: Annotated[np.ndarray, indices("basis", "rows")] | None
+    points: Annotated[Array, values("basis", "coordinates")]
+    coef: Annotated[Array, values("basis", "outputs")]
     intercept: Annotated[Array, values("outputs")]
-    residuals: Annotated[Array, values("rows", "outputs")]
-    leverage: Annotated[Array, values("rows", finite=False)]  # None, like the next field, after solve(loo=False)
-    loo_residuals: Annotated[Array, values("rows", "outputs", finite=False)]
-    rounding: float = field(default=0.0, metadata={"in_files": False})  # see `rounding_error`; 0: not known
+    residuals: Annotated[Array, values("rows", "targets", optional=True)]
+    leverage: Annotated[Array, values("rows", finite=False, optional=True)]
+    loo_residuals: Annotated[Array, values("rows", "targets", finite=False, optional=True)]
+    rounding: float = field(default=0.0, metadata={"cached": True})  # see `rounding_error`; 0: not known
 
     def predict(self, X: Array) -> Array:
         """f(x) for every row and output."""
         return self.kernel.dot(X, self.points, self.coef) + self.intercept[None, :]
 
 
-Coefficients = tuple[Annotated[Array, values("vectors", "outputs")], Annotated[Array, values("outputs")]]
+Coefficients = tuple[Annotated[Array, values("basis", "outputs")], Annotated[Array, values("outputs")]]
 
 
 @dataclass(frozen=True)
