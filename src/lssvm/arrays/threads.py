@@ -142,7 +142,9 @@ def parallel_for(function: Callable[[Item], object], items: Iterable[Item]) -> N
             raise
 
     if helpers < 1:
-        return work()
+        for item in items:
+            function(item)
+        return
 
     with single_threaded_blas():
         pool = _helpers()
