@@ -15,8 +15,7 @@ from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks, lazily
 from ..kernels import Additive
-from ..problem import Problem
-from ..problem.cancellation import refit_stably, warn_of_rounding
+from ..problem import Problem, refit_stably, warn_of_rounding
 from ..tune import LeaveOneOut, describe, tune_members, warn_at_edge, warn_at_edges
 from .callbacks import CallbackSupportMixin, followed, with_callbacks
 from .fitted import FittedModel, Member

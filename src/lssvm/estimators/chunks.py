@@ -13,8 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks
-from ..problem import Fit, Problem
-from ..problem.cancellation import warn_of_rounding
+from ..problem import Fit, Problem, warn_of_rounding
 from ..progress import counted
 from ..sparsify import Given, Random
 from ..stream import (

@@ -29,8 +29,7 @@ from ..intervals import (
 )
 from ..kernels import Kernel, Stack
 from ..losses import LOSSES
-from ..problem import ClassFit, Fit, Problem, class_numbers, solve_classes
-from ..problem.cancellation import lost_digits, warn_of_rounding
+from ..problem import ClassFit, Fit, Problem, class_numbers, lost_digits, solve_classes, warn_of_rounding
 from ..rules import number, one_of, row_weights, values
 from ..stream import LooSample, Stream
 from ..tune import average_weights, chosen_widths, mixture_weights, residuals_of_folds, weighs_by_folds
