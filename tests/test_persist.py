@@ -28,8 +28,7 @@ from sklearn.utils import Bunch
 from stacking import with_member
 
 from lssvm import LSSVC, LSSVR, kernels, load, robust, save, sparsify, tune
-from lssvm.persist import schema
-from lssvm.persist.model_files import FORMAT, PUBLIC, START
+from lssvm.persist import FORMAT, PUBLIC, START, schema
 from lssvm.persist.values import CLASSES, NAMES
 from lssvm.problem import Step
 from lssvm.report import to_html
