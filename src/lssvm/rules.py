@@ -118,9 +118,10 @@ Seed = Annotated[
 class Values:
     """The shape of an array in symbols such as "rows", and its values: float64, or integers if `kinds` is "iu".
 
-    "outputs?" is no dimension if the targets were one-dimensional; "coordinates" is the number of columns of the
-    inputs, or 1 for precomputed kernels, whose points are column numbers. `below` names a size that integers may not
-    reach.
+    "outputs" is the number of columns of f(x) and "targets" that of the targets, which differ for pairs of classes.
+    "outputs?" is no dimension if there is one output; "coordinates" is the number of columns of the inputs, or 1 for
+    precomputed kernels, whose points are column numbers. `below` names a size that integers may not reach. With
+    `optional`, there may be None instead of an array.
     """
 
     shape: tuple[str | int, ...]
@@ -129,6 +130,7 @@ class Values:
     finite: bool = True
     kinds: str = "f"
     below: str = ""
+    optional: bool = False
 
 
 def values(*shape: str | int, **options: Any) -> Values:
@@ -141,9 +143,9 @@ def indices(size: str, below: str, low: int = 0) -> Values:
     return Values((size,), low=low, kinds="iu", below=below)
 
 
-def row_weights(size: str, low: float = 0.0) -> Values:
+def row_weights(size: str, low: float = 0.0, *, optional: bool = False) -> Values:
     """One weight per row."""
-    return Values((size,), low=low, high=HEAVIEST)
+    return Values((size,), low=low, high=HEAVIEST, optional=optional)
 
 
 @functools.cache
