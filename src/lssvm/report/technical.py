@@ -150,15 +150,16 @@ def _path_charts(facts: Facts) -> Iterator[str]:
     if facts.c_path is not None:
         error = "leave-one-out log loss" if facts.classes else f"leave-one-out RMSE ({facts.unit})"
         C = facts.model.C_
-        yield _path_chart("Leave-one-out error against C", "C", error, *facts.c_path, C, f"C = {rounded(C)}")
+        yield _path_chart("Leave-one-out error against C", "C", error, facts.c_path, C, f"C = {rounded(C)}")
     path: Any = getattr(facts.model, "path_", None) or {}
     if "sizes" in path and "scores" in path and len(path.sizes) >= 3:
         order, label = np.argsort(path.sizes), counted(path.chosen, "vector")
         values = path.sizes[order], path.scores[order]
-        yield _path_chart("Error against basis size", "basis vectors", "recorded score", *values, path.chosen, label)
+        yield _path_chart("Error against basis size", "basis vectors", "recorded score", values, path.chosen, label)
 
 
-def _path_chart(title: str, x_name: str, y_name: str, x: np.ndarray, y: np.ndarray, chosen: float, label: str) -> str:
+def _path_chart(title: str, x_name: str, y_name: str, points: Any, chosen: float, label: str) -> str:
+    x, y = points
     chart = Chart(title, x_name, y_name, log_x=True)
     chart.line(x, y)
     chart.mark(chosen, y[np.argmin(np.abs(x - chosen))], label)
