@@ -86,20 +86,13 @@ def fit(
         say(remark)
     read = perf_counter()
     if not roles.labels and (loss or coding):
-        raise click.UsageError(
-            f"{'--loss' if loss else '--coding'} is for classification, but {target!r} contains numbers to predict: "
-            "omit it, or use --task classification."
-        )
+        what = f"is for classification, but {target!r} contains numbers to predict"
+        raise click.UsageError(f"{'--loss' if loss else '--coding'} {what}: omit it, or use --task classification.")
     model: Any = LSSVR(robust=robust)
     if roles.labels:
         model = LSSVC(robust=robust, loss=loss or "auto", coding=coding or "auto")
     n_rows, n_columns = scans[target].rows, _encoded_columns(roles, scans)
     chunked = _needs_chunks(n_rows, n_columns)
-    if chunked and (loss not in (None, "auto", "squared") or coding == "one-vs-one"):
-        raise ValueError(
-            f"Fitting {n_rows} rows at once would take more than half of the free memory, and in chunks only "
-            "--loss squared and --coding one-vs-rest are available: omit these options, or fit fewer rows."
-        )
     rows = Rows(source, roles, drop=missing == "drop")
     with program.recorded_warnings() as raised:
         if chunked:

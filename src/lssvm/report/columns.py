@@ -33,11 +33,9 @@ def importance_section(facts: Facts) -> str:
     rest = f" The {LISTED} most important of {len(used)} columns are shown." * (len(used) > LISTED)
     rest += f" {unused} of {len(found.names)} columns {'is' if unused == 1 else 'are'} not used." * (unused > 0)
     rest += f" Computed with {found.rows} of the rows." * found.sampled
-    return (
-        f"<p>How much the error on new rows ({found.measure}) increases without the column. Columns that contain the "
-        f"same information can replace each other, so each of them looks unimportant.{rest}</p>"
-        + bar_table(("column", "error without it"), bars)
-    )
+    words = f"How much the error on new rows ({found.measure}) increases without the column. Columns that contain the "
+    words += f"same information can replace each other, so each of them looks unimportant.{rest}"
+    return f"<p>{words}</p>{bar_table(('column', 'error without it'), bars)}"
 
 
 def effects_section(facts: Facts) -> str:
@@ -52,11 +50,10 @@ def effects_section(facts: Facts) -> str:
         what = f"probability of {facts.classes[1]}"
         names = [what]
     ends = min(float(one.effect.min()) for one in found), max(float(one.effect.max()) for one in found)
-    return (
-        f"<p>How the {escaped(what)} changes with one column while the others stay as they are, on average over the "
-        f"rows{unit}. There are about equally many rows between neighbouring dots.</p>"
-        + side_by_side([_effect(one, names, ends, 100.0 if facts.classes else 1.0) for one in found])
-    )
+    words = f"How the {escaped(what)} changes with one column while the others stay as they are, on average over the "
+    words += f"rows{unit}. There are about equally many rows between neighbouring dots."
+    charts = [_effect(one, names, ends, 100.0 if facts.classes else 1.0) for one in found]
+    return f"<p>{words}</p>{side_by_side(charts)}"
 
 
 def _effect(one: Any, names: list[str], ends: tuple[float, float], unit: float) -> str:
@@ -171,7 +168,7 @@ def _cut_off(facts: Facts) -> Iterator[str]:
         values, counts = np.unique(targets, return_counts=True)
         for place, words, side in ((0, "smallest", "high"), (-1, "largest", "low")):
             if counts[place] >= max(5, CUT_OFF * n, 2 * np.max(np.delete(counts, place), initial=1)):
-                yield (
-                    f"{counts[place]} rows ({counts[place] / n:.1%}) have the {words} {name}, "
-                    f"{rounded(values[place])}. If it was cut off there, predictions near it are too {side}."
+                which = (
+                    f"{counts[place]} rows ({counts[place] / n:.1%}) have the {words} {name}, {rounded(values[place])}"
                 )
+                yield f"{which}. If it was cut off there, predictions near it are too {side}."

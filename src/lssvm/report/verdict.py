@@ -99,9 +99,8 @@ def constant_predictions(own: Predictions) -> Predictions:
         predicted = (total - w * actual) / np.maximum(own.weights.sum() - w, np.finfo(float).tiny)
         return replace(own, name="always the average", predicted=predicted)
     ordered, n = np.sort(actual, axis=0), len(actual)
-    middle = [  # the one or two values in the middle of the others
-        np.where(actual <= ordered[place], ordered[place + 1], ordered[place]) for place in ((n - 2) // 2, (n - 1) // 2)
-    ]
+    places = [(n - 2) // 2, (n - 1) // 2]  # of the one or two values in the middle of the others
+    middle = [np.where(actual <= ordered[place], ordered[place + 1], ordered[place]) for place in places]
     return replace(own, name="always the median", predicted=np.mean(middle, axis=0))
 
 
@@ -125,10 +124,8 @@ def linear_predictions(facts: Facts) -> Predictions | None:
     else:
         # the unit vectors span all linear functions, and their kernel matrix is that of ridge regression
         steps = [sparsify.Given(np.eye(X.shape[1])), tune.LeaveOneOut()] if X.shape[1] < len(X) else None
-        model, y = (
-            LSSVR(kernels.Linear(), steps=steps, robust=facts.model.robust),
-            arrays.to_numpy(kept.problem.y)[rows],
-        )
+        model = LSSVR(kernels.Linear(), steps=steps, robust=facts.model.robust)
+        y = arrays.to_numpy(kept.problem.y)[rows]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it explains little
         actual, predicted = _loo_predictions(model.fit(X, y, sample_weight=weights))
@@ -247,10 +244,11 @@ def cautions(facts: Facts) -> Iterator[str]:
     share = sum(weight for member, weight in facts.members if _chooses_widths(member))
     # many widths, chosen by the same error that evaluates them, overfit it
     if share >= 0.5 and ROWS_PER_WIDTH * len(facts.names) > (facts.rows or 0):
-        yield (
+        words = (
             f"The widths of {len(facts.names)} columns were tuned on only {facts.rows} rows, so errors on new rows may "
-            "be larger than reported. Evaluate the model on other rows, or use one width: kernel=kernels.RBF()."
         )
+        words += "be larger than reported. Evaluate the model on other rows, or use one width: kernel=kernels.RBF()."
+        yield words
     if facts.loo is not None:
         yield from _outliers(facts)
     if facts.coverage is not None:
@@ -278,11 +276,11 @@ def _outliers(facts: Facts) -> Iterator[str]:
             were = "was taken for an outlier" if gone == 1 else "were taken for outliers"
             yield f"{gone} of {len(robust)} rows {were} and almost ignored: see the largest errors below."
         if facts.classes and light > MANY_LIGHT:
-            yield (
-                f"{light:.0%} of the rows have a robust weight below 0.5: are so many labels wrong? If the classes "
-                "overlap, a large error does not indicate a wrong label. Compare the log loss with that of a fit "
-                "without robust weights."
+            words = f"{light:.0%} of the rows have a robust weight below 0.5: are so many labels wrong? If the classes "
+            words += (
+                "overlap, a large error does not indicate a wrong label: compare with a fit without robust weights."
             )
+            yield words
     elif not facts.classes:
         distance, scale = distances(facts.loo.residuals[facts.loo.given > 0])
         far = int(np.sum((distance > 6 * scale).any(axis=1))) if (scale > 0).all() else 0
