@@ -80,8 +80,8 @@ def fit(
     from .roles import Rows, listed, plan
 
     start = perf_counter()
-    source, seen = open_table(data, **reading), program.row_counter("reading")
-    roles, scans, remarks = plan(source, target, task=task, drop=drop, categorical=categorical, seen=seen)
+    source = open_table(data, **reading)
+    roles, scans, remarks = plan(source, target, task=task, drop=drop, categorical=categorical)
     for remark in remarks:
         say(remark)
     read = perf_counter()
@@ -104,8 +104,7 @@ def fit(
             for name, is_text in roles.inputs.items():
                 if not is_text and numbers_rows(X[name].to_numpy()):
                     remedy = f"drop it with --drop {shlex.quote(name)}, unless their order matters"
-                    remarks.append(f"column {name!r} numbers the rows: {remedy}")
-                    say(remarks[-1])
+                    say(f"column {name!r} numbers the rows: {remedy}")
         label = f"fitting {n_rows} rows, {counted(len(roles.inputs), 'column')}"
         line = progress.Line(label) if program.shows_progress() else nullcontext(lambda share: None)
         with line as listener, progress.listening(listener):

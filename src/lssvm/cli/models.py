@@ -125,7 +125,6 @@ def predict(
         found = ", ".join(map(repr, map(str, formulas[:5]))) + (" ..." if len(formulas) > 5 else "")
         say(f"class names that a spreadsheet would run as formulas get a leading ' ({found}); use --raw to omit it")
     on_terminal = output is None and sys.stdout.isatty()
-    seen = (lambda rows: None) if output is None else program.row_counter("predicting")
     scored = roles.target in source.names
     names = [*roles.inputs, *([str(roles.target)] if scored else [])]
     unknown: Counter[str] = Counter()
@@ -144,7 +143,8 @@ def predict(
                     printable(_csv_lines([columns])) + text
                 )  # labels must not control a terminal, wherever it is read
             click.echo(text.encode(), file, nl=False)
-            seen(batch.start + batch.rows)
+            if output is not None:
+                program.show_rows("predicting", batch.start + batch.rows)
     for category, count in unknown.most_common(LISTED):
         rows = counted(count, "row")
         say(f"the category {category} ({rows}) is unknown to the model and is treated as different from all known ones")

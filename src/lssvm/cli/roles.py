@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from ..progress import counted
 from ..tables.cells import ABSENT, DATE, MOST_LABELS, SIGNED, ColumnScan, is_number, texts_of
+from .program import show_rows
 from .reading import BATCH_CELLS, Batch, Source, TableError, odd_cells, plain_name, quoted
 
 MOST_CLASSES = 10  # integers with at most this many distinct values are classes
@@ -115,26 +116,18 @@ class Rows:
         return pyarrow.concat_tables([X for X, _ in batches]), np.concatenate([y for _, y in batches])
 
 
-def scan(
-    source: Source, names: Sequence[str], seen: Callable[[int], None] = lambda rows: None
-) -> dict[str, ColumnScan]:
+def scan(source: Source, names: Sequence[str]) -> dict[str, ColumnScan]:
     """Scan some columns of a source in one pass."""
     found = {name: ColumnScan() for name in names}
     for batch in source.batches(names):
         for name, column in found.items():
             column.add(batch.columns[name], batch.rows, source.decimal, batch.number)
-        seen(batch.start + batch.rows)
+        show_rows("reading", batch.start + batch.rows)
     return found
 
 
 def plan(
-    source: Source,
-    target: str,
-    *,
-    task: str | None = None,
-    drop: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    seen: Callable[[int], None] = lambda rows: None,
+    source: Source, target: str, *, task: str | None = None, drop: Sequence[str] = (), categorical: Sequence[str] = ()
 ) -> tuple[Roles, dict[str, ColumnScan], list[str]]:
     """Scan a table and decide on the roles of its columns; returns them, the scans, and messages about them."""
     for option, names in (("-y", [target]), ("--drop", drop), ("--categorical", categorical)):
@@ -146,7 +139,7 @@ def plan(
     if target in categorical:
         raise click.UsageError(f"--categorical {target!r}: this is the target (-y); use --task classification.")
     names = [name for name in source.names if name != target and name not in drop]
-    scans = scan(source, [target, *names], seen)
+    scans = scan(source, [target, *names])
     remarks = list(source.notes)
     labels = _labels(source, target, scans[target], task, remarks)
     inputs: dict[str, bool] = {}

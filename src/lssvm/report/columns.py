@@ -118,8 +118,6 @@ def _findings(facts: Facts, columns: list[Column]) -> Iterator[tuple[int, str, s
     """The missing cells of each column in the rows that the model keeps, its name and what is odd about it."""
     X = np.zeros((0, sum(column.width for column in columns)))
     X = X if facts.kept is None else arrays.to_numpy(facts.kept.problem.X)
-    all_rows = facts.kept is not None and len(X) == facts.kept.total
-    notes = facts.notes(about_columns=True)
     known: dict[bytes, str] = {}
     start = 0
     for name, column in zip(facts.names, columns, strict=False):  # a precomputed kernel has no columns
@@ -127,11 +125,20 @@ def _findings(facts: Facts, columns: list[Column]) -> Iterator[tuple[int, str, s
         start += column.width
         indicator = len(column.values) if column.kind == "category" else 1
         missing = int(np.count_nonzero(cells[:, indicator])) if column.missing or column.height > 0 else 0
-        noted = any(note.startswith(f"column {name!r} ") for note in notes)
-        words = [*_column_words(column, cells, missing, all_rows and not noted)]
-        if len(cells) and np.any(cells != cells[:1]):
+        words = [f"{missing} missing ({missing / len(cells):.1%})"] if missing else []
+        if column.kind == "ignored":
+            words.append("ignored: almost every row has a different value, so it looks like an identifier")
+        if column.pooled:
+            rows = f" in {counted(int(np.count_nonzero(cells[:, -1])), 'row')}" if len(cells) else ""
+            words.append(f"rare values{rows} are treated as one value: only {len(column.values)} values are kept")
+        if len(cells) and column.width:
             other = known.setdefault(_content(column, cells), name)
-            words += [f"the same as {other}"] * (other != name)
+            if np.all(cells == cells[:1]):
+                words.append("the same value in all rows: not useful")
+            elif other != name:
+                words.append(f"the same as {other}")
+            elif column.kind == "number" and not missing and numbers_rows(cells[:, 0]):
+                words.append("numbers the rows: drop it unless their order matters")
         yield missing, name, "; ".join(words)
 
 
@@ -141,22 +148,6 @@ def _content(column: Column, cells: np.ndarray) -> bytes:
         return cells.tobytes()
     _, first, codes = np.unique(np.argmax(cells, axis=1), return_index=True, return_inverse=True)
     return first[codes].tobytes()
-
-
-def _column_words(column: Column, cells: np.ndarray, missing: int, may_number: bool) -> Iterator[str]:
-    if column.kind == "ignored":
-        yield "ignored: almost every row has a different value, so it looks like an identifier"
-    if missing:
-        yield f"{missing} missing ({missing / len(cells):.1%})"
-    if column.pooled:
-        rows = f" in {counted(int(np.count_nonzero(cells[:, -1])), 'row')}" if len(cells) else ""
-        yield f"rare values{rows} are treated as one value: only the {len(column.values)} most frequent values are kept"
-    if not len(cells) or not column.width:
-        return
-    if np.all(cells == cells[:1]):
-        yield "the same value in all rows: not useful"
-    elif may_number and column.kind == "number" and not missing and numbers_rows(cells[:, 0]):
-        yield "numbers the rows: drop it unless their order matters"
 
 
 def _cut_off(facts: Facts) -> Iterator[str]:
