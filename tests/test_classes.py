@@ -25,8 +25,8 @@ from lssvm.problem import Problem, solve_classes
 from lssvm.system import BatchedPairs, batches
 from lssvm.system.newton import loo_gradient, solve_dual, solve_primal
 from lssvm.tune.classes import simplest, with_C_of_more_rows
+from lssvm.tune.constants import part_of
 from lssvm.tune.criteria import LooLogLoss
-from lssvm.tune.samples import part_of
 from lssvm.tune.widths import Candidate, WidthSearch
 
 CODINGS = ["one-vs-rest", "one-vs-one"]

@@ -22,7 +22,7 @@ from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spl
 from lssvm.problem import Problem, column_spread, order_by_content
 from lssvm.tune import choose_C, widths
 from lssvm.tune.criteria import LooError
-from lssvm.tune.leave_one_out import as_requested, tuned
+from lssvm.tune.leave_one_out import as_requested, tune_members, tuned
 from lssvm.tune.search import FEWEST_WIDTHS, completed, first_stage
 from lssvm.tune.widths import Candidate, Criterion, WidthSearch, droppable
 
@@ -343,14 +343,14 @@ def test_C_on_all_rows_is_the_best_there():
 @pytest.mark.slow
 @pytest.mark.parametrize(("noise", "size"), [(1.0, 30), (0.0, 120)])
 def test_a_basis_size_left_open_is_what_pays(noise, size, monkeypatch):
-    monkeypatch.setattr(sparsify.random_bases, "SIZES", (30, 60, 120))
-    monkeypatch.setattr(sparsify.random_bases, "SAMPLE_ROWS", 500)
+    monkeypatch.setattr(sparsify.bases, "SIZES", (30, 60, 120))
+    monkeypatch.setattr(sparsify.bases, "SAMPLE_ROWS", 500)
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (800, 2))
     y = np.sin(2 * X[:, 0]) * np.cos(2 * X[:, 1]) + noise * rng.standard_normal(800)
     model = LSSVR(RBF(), steps=[sparsify.Random(random_state=0)]).fit(X, y)
     assert model.path_.chosen == len(model.support_) == size
-    scores = [tune.best_C(problem)[1] for problem in map(sampled(X, y, model.kernel_), (30, 60))]
+    scores = [tune.choose_C.best_C(problem)[1] for problem in map(sampled(X, y, model.kernel_), (30, 60))]
     basis = sparsify.Given(model.support_)
     if size == 30:  # the kernel is still that by which the sizes were compared
         assert_allclose(model.path_.scores, scores, rtol=1e-6)
@@ -745,7 +745,7 @@ def test_one_target_does_not_decide():
     wrong = np.where(np.arange(300) == 7, 1000.0 * y.std(), y)
     members = [RBF(), RBF(ard=True), Linear()]
     clean, guarded = (
-        tune.tune_members([Problem(kernel, X, t[:, None], np.ones(300)) for kernel in members]) for t in (y, wrong)
+        tune_members([Problem(kernel, X, t[:, None], np.ones(300)) for kernel in members]) for t in (y, wrong)
     )
     assert 1 in clean.keys() & guarded.keys()  # the common width may be left out
     for one, other in ((clean[place], guarded[place]) for place in clean.keys() & guarded.keys()):
@@ -828,7 +828,7 @@ def test_a_common_width_far_behind_one_per_column_is_left_out():
     X = rng.standard_normal((400, 12))
     y = np.sin(3.0 * X[:, 0]) + 0.1 * rng.standard_normal(400)
     problems = [Problem(kernel, X, y[:, None], np.ones(400)) for kernel in (RBF(), RBF(ard=True))]
-    assert list(tune.tune_members(problems)) == [1]
+    assert list(tune_members(problems)) == [1]
 
 
 @pytest.mark.slow
@@ -836,9 +836,9 @@ def test_members_start_from_each_other():
     X, y = make_friedman1(300, 8, noise=1.0, random_state=0)
     alone = [RBF(ard=True), Matern(ard=True), Matern(nu=0.5, ard=True)]
     problems = [Problem(kernel, X, y[:, None], np.ones(300)) for kernel in alone]
-    found = tune.tune_members(problems)  # one with little weight may be left out
+    found = tune_members(problems)  # one with little weight may be left out
     assert len(found) > 1
-    together, singles = list(found.values()), [tune.tuned(problems[place]) for place in found]
+    together, singles = list(found.values()), [tuned(problems[place]) for place in found]
     for one, other in zip(singles, together, strict=True):
         assert log_press(other) < log_press(one) + 0.03
     counts = [[p.paths["LeaveOneOut"].evaluations for p in group] for group in (together, singles)]
@@ -853,7 +853,7 @@ def test_members_start_from_one_that_a_step_has_tuned():
     again = completed(as_requested(first), first).candidate
     assert_allclose(again.kernel.sigma, first.kernel.sigma, rtol=1e-12)
     other = first.replace(kernel=RBF(ard=True), C=None, asked=(RBF(ard=True), None), paths={})
-    known = tune.tune_members([first, other])
+    known = tune_members([first, other])
     assert known[0] is first
     assert known[1].is_known
     assert known[1].paths["LeaveOneOut"].evaluations < 60
@@ -893,13 +893,13 @@ def test_robust_weights_and_many_widths():
 # Samples, robust weights and sizes ------------------------------------------------------------------------------------
 @pytest.fixture
 def small_sizes(monkeypatch):
-    monkeypatch.setattr(sparsify.random_bases, "SIZES", (30, 60, 120))
-    monkeypatch.setattr(sparsify.random_bases, "SAMPLE_ROWS", 200)
+    monkeypatch.setattr(sparsify.bases, "SIZES", (30, 60, 120))
+    monkeypatch.setattr(sparsify.bases, "SAMPLE_ROWS", 200)
     return monkeypatch
 
 
 def test_many_rows_get_the_smallest_size(small_sizes):
-    small_sizes.setattr(sparsify.random_bases, "MOST_WORK", 1.0)
+    small_sizes.setattr(sparsify.bases, "MOST_WORK", 1.0)
     X, y = make_friedman1(400, 5, random_state=0)
     assert len(LSSVR(RBF(1.0), C=1.0, steps=[sparsify.Random(random_state=0)]).fit(X, y).support_) == 30
 
@@ -918,7 +918,7 @@ def test_many_rows_get_the_smallest_size(small_sizes):
     ],
 )
 def test_a_size_pays_by_what_it_gains_and_costs(gain, rows, size):
-    assert sparsify.random_bases.size_that_pays(gain, rows) == size
+    assert sparsify.bases.size_that_pays(gain, rows) == size
 
 
 @pytest.mark.slow
@@ -959,8 +959,8 @@ def test_a_rare_class_is_in_the_sample():
     y = np.where(np.arange(500) < 3, 1.0, -1.0)
     problem = Problem(RBF(1.0), X, y[:, None], np.ones(500), classification=True)
     order = np.arange(500)[::-1]
-    assert_array_equal(tune.sample_of(problem, 100, order)[:3], [0, 1, 2])
-    assert len(tune.sample_of(problem, 100, order)) == 103
+    assert_array_equal(tune.constants.sample_of(problem, 100, order)[:3], [0, 1, 2])
+    assert len(tune.constants.sample_of(problem, 100, order)) == 103
 
 
 def outlying(rows, seed):
@@ -1215,15 +1215,15 @@ def test_weights_of_a_stack_with_few_rows_per_column():
     errors = [np.sqrt(np.mean((fitted.predict(X[40:]) - y[40:]) ** 2)) for fitted in (model, ridge)]
     assert errors[0] < 1.1 * errors[1]
     members = [member.fitted_.problem for member in model.members_]
-    assert tune.weighs_by_folds(members)
-    assert not tune.weighs_by_folds([member.replace(asked=(RBF(), None)) for member in members])
+    assert tune.leave_one_out.weighs_by_folds(members)
+    assert not tune.leave_one_out.weighs_by_folds([member.replace(asked=(RBF(), None)) for member in members])
     problems = [
         Problem(kernel, X[:40], y[:40, None], np.ones(40), asked=(kernel, None)) for kernel in (RBF(), Matern())
     ]
     fold = np.array_split(problems[0].rows_by_content, 5)[0]
     others = np.setdiff1d(np.arange(40), fold)
-    found = tune.residuals_of_folds(problems)
-    for place, alone in tune.tune_members([problem.subset(others) for problem in problems]).items():
+    found = tune.leave_one_out.residuals_of_folds(problems)
+    for place, alone in tune_members([problem.subset(others) for problem in problems]).items():
         again = LSSVR(alone.kernel, alone.C).fit(X[others], y[others])
         assert_allclose(found[place, fold, 0], y[fold] - again.predict(X[fold]), rtol=1e-6)
 
@@ -1233,7 +1233,7 @@ def test_targets_are_called_noise_free_only_if_they_are_explained():
     X, noise = rng.standard_normal((60, 2)), rng.standard_normal((60, 1))
     smooth = Problem(RBF(3.0), X, np.sin(X[:, :1]), np.ones(60), C=1e15)
     with pytest.warns(UserWarning, match="noise-free"):
-        tune.warn_at_edge(smooth)
+        tune.choose_C.warn_at_edge(smooth)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        tune.warn_at_edge(smooth.replace(kernel=RBF(0.01), y=noise))  # K is almost the identity
+        tune.choose_C.warn_at_edge(smooth.replace(kernel=RBF(0.01), y=noise))  # K is almost the identity

@@ -11,7 +11,7 @@ import numpy as np
 from .. import arrays
 from ..arrays import Array, cached_property
 from ..problem import Factor, Fit, Problem
-from ..stream import LooSample
+from ..stream.sums import LooSample
 
 
 class LooModel(Protocol):

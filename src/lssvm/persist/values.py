@@ -19,7 +19,8 @@ from ..intervals import ScaleChoice
 from ..kernels import Kernel
 from ..problem import Fit, Problem, Whitening
 from ..robust import WeightFunction
-from ..stream import LooSample, Sample, Stream
+from ..stream.sources import Sample
+from ..stream.sums import LooSample, Stream
 from ..system import Moments
 from ..tables import Column, Columns
 

@@ -19,8 +19,7 @@ from ..problem import Fit, Problem, Step, check_memory, constant_columns
 from ..progress import gradient_work, work
 from ..rules import one_of
 from .choose_C import ROBUST_ITERATIONS, error_rate, most_for_C, validation_loss, warn_at_edge, with_best_C
-from .constants import CONSTANTS
-from .samples import chosen_widths, stages_of
+from .constants import CONSTANTS, chosen_widths, stages_of
 from .search import Found, completed, finished, first_stage, last_stage
 from .widths import choices
 
