@@ -15,7 +15,7 @@ from sklearn.model_selection import PredefinedSplit
 from lssvm import LSSVC, LSSVR, arrays, kernels, sparsify, system, tune
 from lssvm.estimators import chunks as chunk_fits
 from lssvm.stream import sources as stream_rows
-from lssvm.stream import sums
+from lssvm.stream import sums as stream_sums
 from lssvm.stream.sources import fingerprint
 
 
@@ -388,7 +388,7 @@ def test_intervals_from_a_sample_equal_real_refits(rows, how, monkeypatch):
     """Each row of the sample is left out of the machine of all 600 rows; ranks are those of the sample's size."""
     X, y, weight, new = rows
     y = y[:, 0]
-    monkeypatch.setattr(sums, "SAMPLE_ROWS", 70)
+    monkeypatch.setattr(stream_sums, "SAMPLE_ROWS", 70)
     monkeypatch.setattr(chunk_fits, "SAMPLE_ROWS", 70)
     model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
     found = clone(model)
