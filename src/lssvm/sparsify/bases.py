@@ -20,7 +20,7 @@ from ..tune import LeaveOneOut
 from ..tune.choose_C import best_C, most_for_C, warn_at_edge, with_best_C
 from ..tune.constants import CONSTANTS, sample_of
 from ..tune.leave_one_out import tuned, tuned_each
-from ..tune.widths import choices, log_widths
+from ..tune.widths import Candidate, Criterion, WidthSearch, choices
 from .common import check_found, kernel_rows, provisional
 
 SIZES = (500, 1000, 2000)  # sizes of `Random()`; the first two are compared
@@ -351,23 +351,20 @@ class Learned(Step):
             yield Bunch(score=0.0, losses=np.zeros(1), loo=0.0, kernel=known.kernel, points=points)
             return
         inputs, targets, weights = (arrays.take(a, held) for a in (known.X, known.y, known.weights))
-        spread = column_spread(known)
-        leaves = known.kernel.leaves
-        logs = log_widths(known.kernel, len(spread))
-        matters = np.any(np.isfinite(logs), axis=0) | (len(leaves) == 0)  # columns that are not dropped
-        free = known.paths["LeaveOneOut"].free if asked.is_free else [False] * len(leaves)
+        spread, part = column_spread(known), known.subset(sample)
+        start = Candidate(known.kernel, float(known.C or 1.0))
+        search = WidthSearch(Criterion(part.replace(C=C), spread), asked, start, many=True)
+        matters = np.any(np.isfinite(search.logs), axis=0) | (len(search.logs) == 0)  # columns that are not dropped
         scale = arrays.like(spread * matters, known.X)
-        part = known.subset(sample)
-        log_C = np.array([np.log(known.C or 1.0)])
-        in_points, in_widths, in_C = Adam(), Adam(), Adam()
+        x, in_points, in_variables = search.origin, Adam(), Adam()
         while True:
-            kernel = known.kernel.with_widths(list(np.exp(logs))) if any(free) else known.kernel
-            factor = part.with_basis(points=points, kernel=kernel, C=float(np.exp(log_C[0]))).factorise(quick=True)
+            at = search.at(x)
+            factor = part.with_basis(points=points, kernel=at.kernel, C=at.C).factorise(quick=True)
             solution = factor.system.solution(1.0 / factor.C, careful=False)
             residuals = targets - factor.columns(inputs) @ solution.coef - solution.intercept[None, :]
             losses = _weighted_squares(residuals, weights)
             loo = _weighted_squares(solution.loo_residuals, arrays.take(part.weights, factor.rows))
-            yield Bunch(score=float(losses.mean()), losses=losses, loo=loo.mean(), kernel=kernel, points=points)
+            yield Bunch(score=float(losses.mean()), losses=losses, loo=loo.mean(), kernel=at.kernel, points=points)
             if not factor.has_point_gradient:
                 return
             try:
@@ -375,15 +372,7 @@ class Learned(Step):
             except arrays.NumericalError:  # the error cannot be reduced further
                 return
             points = points - scale * in_points.step(moves * scale)
-            widths = arrays.to_numpy(widths) * matters * np.array(free, dtype=float)[:, None]
-            total = widths.sum(axis=1, keepdims=True)
-            if known.groups is not None:  # columns of the same input share a width
-                totals = [np.bincount(known.groups, row)[known.groups] for row in widths]
-                widths = np.array(totals).reshape(widths.shape)
-            common = np.array([[not leaf.ard] for leaf in leaves], dtype=bool).reshape(-1, 1)
-            logs = logs - in_widths.step(np.where(common, total, widths))
-            if C is None:
-                log_C = log_C - in_C.step(np.array([slope]))
+            x = x - in_variables.step(search.in_variables(arrays.to_numpy(widths), slope))
 
 
 def _winner(trails: list[list[Bunch]]) -> int:
