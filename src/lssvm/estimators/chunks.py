@@ -18,7 +18,7 @@ from ..problem.cancellation import warn_of_rounding
 from ..progress import counted
 from ..sparsify import Given, Random
 from ..stream.sources import SAMPLE_ROWS, SameRows, Scan, Source, as_source, fingerprint, sample_rows
-from ..stream.sums import Passes, fit_chunks, resumed, start_stream
+from ..stream.sums import Passes, as_loo_sample, fit_chunks, resumed, start_stream
 from ..tune.leave_one_out import tuned
 from .base import BaseLSSVM
 from .callbacks import followed, with_callbacks
@@ -252,7 +252,7 @@ class ChunkedLSSVM(BaseLSSVM):
         whole = replace(
             solution, weights=weights, residuals=residuals, leverage=leverage, loo_residuals=residuals_without
         )
-        sample = fit.sample(scan.fingerprint.rows, table.X, *few)
+        sample = as_loo_sample(fit.passes.whitening, fit.solved, scan.fingerprint.rows, table.X, *few)
         warn_of_rounding(fit.rounding(sample, points, stream.C), stream.C)
         member = Member(
             layout,

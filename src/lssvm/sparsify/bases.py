@@ -19,7 +19,7 @@ from ..system import iterative
 from ..tune import LeaveOneOut
 from ..tune.choose_C import best_C, most_for_C, warn_at_edge, with_best_C
 from ..tune.constants import CONSTANTS, sample_of
-from ..tune.leave_one_out import tuned, tuned_each
+from ..tune.leave_one_out import tuned
 from ..tune.widths import Candidate, Criterion, WidthSearch, choices
 from .common import check_found, kernel_rows, provisional
 
@@ -316,9 +316,9 @@ class Learned(Step):
         draw = check_random_state(self.random_state)
         order, seed = draw.permutation(problem.rows), draw.randint(2**31)
         candidates = np.sort(order[: max(5000, 10 * self.n)])
-        kernels = choices(problem.kernel)
-        descents = []
-        for kernel, known in zip(kernels, tuned_each(problem.with_basis(order[: self.n], asked=None)), strict=True):
+        kernels, descents = choices(problem.kernel), []
+        for kernel in kernels:
+            known = tuned(problem.with_basis(order[: self.n], kernel=kernel, asked=None), on_all_rows=False)
             if known.robust is not None:  # keep the weights of the initial model
                 known = known.replace(weights=known.solve().weights, robust=None)
             rows = randomly_pivoted(known.with_basis().subset(candidates), self.n, np.random.RandomState(seed))

@@ -209,10 +209,6 @@ class ChunkedFit:
         kept = self.loo.rows  # type: ignore[union-attr]
         return tuple(arrays.namespace(parts[0]).concat(parts) for parts in zip(*kept, strict=True))
 
-    def sample(self, total: int, X: Array, *rows: Array) -> LooSample:
-        """A sample out of `total` rows, without rows of weight 0; `rows` are the results of `rows` for the sample."""
-        return as_loo_sample(self.passes.whitening, self.solved, total, X, *rows)
-
     def rounding(self, sample: LooSample, points: Array, C: float) -> float:
         """`problem.rounding_error`, estimated from a sample of the rows; `points` are all points of the basis."""
         equations, w = self.solved[0], arrays.namespace(sample.weights).sqrt(sample.weights)

@@ -223,11 +223,6 @@ def tuned(problem: Problem, *, on_all_rows: bool = True) -> Problem:
     return problem if problem.is_known else LeaveOneOut().choose(problem, on_all_rows=on_all_rows)
 
 
-def tuned_each(problem: Problem) -> list[Problem]:
-    """One problem per kernel of a `Choice`, tuned on samples."""
-    return [tuned(problem.replace(kernel=kernel), on_all_rows=False) for kernel in choices(problem.kernel)]
-
-
 def describe(problem: Problem, fit: Fit) -> None:
     """Add the leave-one-out error of the final fit to the record of `LeaveOneOut`."""
     record = problem.paths.get(LeaveOneOut.__name__)
