@@ -17,7 +17,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..tables import is_number, readable
+import numpy as np
+
+from ..tables.cells import is_number, numbers_of, readable
 from .program import parts_of
 
 DELIMITERS = ",;\t|"
@@ -32,7 +34,7 @@ UNEQUAL_CELLS = re.compile(r"Row #(\d+): Expected \d+ columns, got (\d+)")  # in
 UNCLOSED = "look for an unclosed quotation mark."
 BATCH_CELLS = 1 << 18  # cells that are read together, at most, unless 16 rows have more
 BLOCK_BYTES = 1 << 22  # of a text file that are parsed together, unless 16 rows have more; no row may be longer
-SAMPLE_LIMIT = 1 << 26  # characters from which the format is inferred, at most
+LONGEST_CELL = 1 << 20  # characters; the format is inferred from lines with at least twice as many, if there are
 SAMPLE_ROWS = 50  # rows from which the format is inferred
 DELIMITED_ROWS = 20  # rows from which the delimiter is inferred
 
@@ -53,6 +55,25 @@ class Batch:
     def number(self, place: int) -> int:
         """The number of a row in messages, from its position in the batch."""
         return self.source.first_row + self.start + place
+
+    def cells(self, name: str) -> Any:
+        """The cells of a column; TableError if they are neither numbers nor text."""
+        if self.columns[name] is None:
+            raise TableError(f"{self.source.name}: column {name!r} contains neither numbers nor text: convert it.")
+        return self.columns[name]
+
+    def numbers(self, name: str, remedy: str) -> np.ndarray:
+        """The numbers of a column, NaN for missing cells; TableError for other cells."""
+        cells = self.cells(name)
+        values, odd = numbers_of(cells, self.source.decimal)
+        if odd:
+            raise odd_cells(self.source.name, name, [(str(cells[odd[0]]), self.number(odd[0]))], remedy)
+        return values
+
+    def has_only_numbers(self, name: str) -> bool:
+        """Whether there are numbers and missing cells in a column, but no other cells."""
+        values, odd = numbers_of(self.cells(name), self.source.decimal)
+        return not odd and bool(np.isfinite(values).any())
 
 
 @dataclass(frozen=True)
@@ -77,6 +98,8 @@ class Source:
                     part = block.slice(first, rows)
                     yield Batch(self, start, len(part), dict(zip(names, map(readable, part.columns), strict=True)))
                     start += len(part)
+        if not start:
+            raise TableError(f"{self.name} has no rows below its header: give a file with data.")
 
 
 @contextmanager
@@ -103,10 +126,6 @@ def open_table(path: str, **options: Any) -> Source:
 
     Standard input, pipes and devices can be read only once: they are copied to a file that is removed at exit.
     """
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise TableError('Reading files requires pyarrow: pip install "lssvm[files]"') from error
     file = Path(path)
     if path == "-" and sys.stdin is None:
         raise TableError("Standard input is closed: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
@@ -120,10 +139,8 @@ def open_table(path: str, **options: Any) -> Source:
     elif not file.is_dir() and not file.is_file():
         with open(path, "rb") as stream:
             file = _copy(stream, name)
-    if file.is_dir() or file.suffix.lower() in (".parquet", ".pq") or _is_parquet(str(file)):
+    if file.is_dir() or _is_parquet(str(file)):
         return _open_parquet(file, name)
-    if file.suffix.lower() in (".xlsx", ".xls", ".ods"):
-        raise TableError(f"{path!r} is a spreadsheet: save it as CSV (UTF-8) first.")
     with _explained_errors(name):
         return _open_text(str(file), name, **options)
 
@@ -182,23 +199,19 @@ def _open_text(
         pyarrow.input_stream(path, compression="detect") as stream,
         io.TextIOWrapper(stream, encoding, newline="") as file,
     ):
-        lines = list(_first_lines(file))
-        is_cut = bool(file.readline())
+        lines = file.readlines(2 * LONGEST_CELL)  # whole lines
+    csv.field_size_limit(LONGEST_CELL)
     stated = STATED_DELIMITER.fullmatch(lines[0]) if lines else None  # in a line above the table, as Excel writes it
-    above = int(bool(stated))
-    while above < len(lines) and not lines[above].strip("\r\n"):
-        above += 1
+    above = next((n for n in range(int(bool(stated)), len(lines)) if lines[n].strip("\r\n")), len(lines))
     lines = lines[above:]
     found = (delimiter or (stated[1] if stated else _sniff(lines))).replace("\\t", "\t")
     if len(found) != 1 or not found.isascii():
         raise TableError(f"--delimiter must be one ASCII character, got {found!r}; write \\t for a tab.")
     reader = csv.reader(lines, delimiter=found)
-    head = _records(reader, 1)
+    records = filter(None, reader)
+    head = list(islice(records, 1))
     first_row = 1 + above + (header is not False) * reader.line_num  # names may contain line breaks
-    head += _records(reader, SAMPLE_ROWS - 1)
-    if len(head) < 2 and is_cut:
-        limit = f"{SAMPLE_LIMIT >> 20} MiB"
-        raise TableError(f"{name}: the column names and the first row take more than {limit}: {UNCLOSED}")
+    head += islice(records, SAMPLE_ROWS - 1)
     if not any(cell.strip() for record in head for cell in record):
         raise TableError(f"{name} is empty: give a file with a line of column names and rows below it.")
 
@@ -206,8 +219,7 @@ def _open_text(
     if header is None and len(head) > 1 and all(map(_looks_numeric, first)):
         raise TableError(
             f"{name}: the first line looks like data, not like column names ({', '.join(first[:4])} ...). Use "
-            "--no-header (the columns are then column1, column2, ...), add a line of names at the top, or, if these "
-            "are names, use --header."
+            "--no-header, add a line of names at the top, or, if these are names, use --header."
         )
     data = _data_cells(head) if header is None else []
     hint = HINT.format(quoted(data[0])) if data else ""
@@ -262,38 +274,15 @@ def _encoding(path: str, name: str, encoding: str | None) -> str:
     except LookupError:
         raise TableError(f"--encoding {encoding!r} is unknown: try utf-8, latin-1 or cp1252.") from None
     if b"\0" in start and not known.startswith(("utf-16", "utf-32")):
-        raise TableError(f"{name} is not text: give CSV, TSV or Parquet.")
+        raise TableError(f"{name} is not text: give CSV, TSV or Parquet. A spreadsheet can be saved as CSV (UTF-8).")
     return "utf-8-sig" if known == "utf-8" else encoding  # without a byte order mark
-
-
-def _first_lines(lines: Iterator[str]) -> Iterator[str]:
-    """The lines of the first rows, up to a limit: an unclosed quotation mark makes the rest of the file one cell."""
-    left, rows, marks = SAMPLE_LIMIT, 0, 0
-    for line in lines:
-        left -= len(line)
-        if left < 0:
-            return
-        yield line
-        marks += line.count('"')
-        rows += marks % 2 == 0 and not line.isspace()  # a record ends
-        if rows > SAMPLE_ROWS:
-            return
-
-
-def _records(reader: Iterator[list[str]], count: int) -> list[list[str]]:
-    """The next records that are not empty lines; cells may be as long as the limit of this module."""
-    limit = csv.field_size_limit(SAMPLE_LIMIT)
-    try:
-        return list(islice(filter(None, reader), count))
-    finally:
-        csv.field_size_limit(limit)
 
 
 def _sniff(lines: Sequence[str]) -> str:
     """The delimiter that splits the first lines into equal numbers of cells, as many as possible."""
     cells = {}
     for delimiter in DELIMITERS:
-        widths = set(map(len, _records(csv.reader(lines, delimiter=delimiter), DELIMITED_ROWS)))
+        widths = set(map(len, islice(filter(None, csv.reader(lines, delimiter=delimiter)), DELIMITED_ROWS)))
         cells[delimiter] = widths.pop() if len(widths) == 1 else 0
     best = max(DELIMITERS[1:], key=lambda delimiter: cells[delimiter])
     if cells[best] > 1 and cells[best] >= cells[","] - 1:  # one comma per cell is a decimal comma
@@ -333,6 +322,13 @@ def _check_names(names: Sequence[str], source: str, hint: str = "") -> None:
         )
     if twice:
         raise TableError(f"{source}: the column name {twice[0]!r} is duplicated: give each column a unique name.{hint}")
+
+
+def odd_cells(source: str, name: str, cells: Sequence[tuple[str, int]], remedy: str, count: int = 1) -> TableError:
+    """The error about cells of a column of numbers that are no finite numbers; the first few are given with rows."""
+    found = ", ".join(f"{quoted(value)} in row {row}" for value, row in cells)
+    what = "a value that is not a finite number" if count == 1 else f"{count} values that are not finite numbers"
+    return TableError(f"{source}: column {name!r} contains {what} ({found}): {remedy}.")
 
 
 def plain_name(name: str) -> str:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from .. import arrays
 from ..arrays import Array, cached_property
-from ..coding import SURE, couple, pair_slope
+from ..coding import CODINGS, SURE, couple, pair_slope
 from ..intervals import (
     FittedLoo,
     LooModel,
@@ -28,8 +28,9 @@ from ..intervals import (
     widths_with_few_rows,
 )
 from ..kernels import Kernel, Stack
-from ..problem import ClassFit, Fit, Problem, class_numbers, solve_classes
-from ..problem.cancellation import lost_digits, warn_of_rounding
+from ..losses import LOSSES
+from ..problem import ClassFit, Fit, Problem, class_numbers, lost_digits, solve_classes, warn_of_rounding
+from ..rules import number, one_of, row_weights, values
 from ..stream.sums import LooSample, Stream
 from ..tune.constants import chosen_widths
 from ..tune.leave_one_out import average_weights, mixture_weights, residuals_of_folds, weighs_by_folds
@@ -47,6 +48,9 @@ class Record:
         return {name: getattr(self, name) for name in names}
 
 
+Folds = Annotated[np.ndarray, values("rows", kinds="i")]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Member(Record):
     """A fitted model of one kernel, f(x) = sum_j coef_j k(x, point_j) + intercept, and the rows behind it.
@@ -58,18 +62,18 @@ class Member(Record):
     fit: Fit
     asked: tuple[Kernel | None, float | None]  # kernel and C as given
     problem: Problem | None = None  # of least squares, if the rows are kept
-    targets: Array | None = None  # of the rows with leave-one-out results
-    sample_weight: Array | None = None  # as given
+    targets: Annotated[Array, values("rows", "targets")] | None = None  # of the rows with leave-one-out results
+    sample_weight: Annotated[Array, row_weights("rows")] | None = None  # as given
     path: Bunch | None = None
     press: float | None = None  # if it is not that of the rows kept
-    coding: str = "one-vs-rest"
-    loss: str = "squared"
-    slopes: Array | None = None  # from decision values to probabilities
+    coding: Annotated[str, one_of(*CODINGS)] = "one-vs-rest"
+    loss: Annotated[str, one_of(*LOSSES)] = "squared"
+    slopes: Annotated[Array, values("slopes")] | None = None  # from decision values to probabilities
     sample: LooSample | None = None  # after `fit_chunks`
     stream: Stream | None = None  # after `partial_fit`
-    component_means: Array | None = None  # of an additive kernel
-    max_variation: Array | None = None
-    searched: tuple[np.ndarray, np.ndarray] | None = None  # folds, and residuals of searches without them
+    component_means: Annotated[Array, values("components", "outputs")] | None = None  # of an additive kernel
+    max_variation: Annotated[Array, values("components", "outputs?")] | None = None
+    searched: tuple[Folds, Annotated[Array, values("rows", "targets", finite=False)]] | None = None  # without each fold
 
     # Predictions ------------------------------------------------------------------------------------------------------
     def evaluate(self, X: Array) -> Array:
@@ -256,7 +260,7 @@ class FittedModel(Record):
     """
 
     members: tuple[Member, ...]
-    shares: tuple[float, ...] = (1.0,)
+    shares: tuple[Annotated[float, number("a share", 0.0, 1.0)], ...] = (1.0,)
     is_listed: bool = False  # whether the estimator has `members_`: it was fitted with `kernels.Stack`
     stack_path: Bunch | None = None
     scale_choice: ScaleChoice | None = None  # of the noise, from leave-one-out residuals
@@ -380,7 +384,8 @@ class FittedModel(Record):
 
     def attributes(self) -> dict[str, Any]:
         """The public attributes of the estimator, apart from those about its members."""
-        layout, one, fit, rows = self.layout, self.members[0], self.fit, self.loo_rows
+        layout, one, fit = self.layout, self.members[0], self.fit
+        rows = None if fit.loo_residuals is None else self.loo_rows
         found = layout.attributes
         supports: Any = [member.fit.support for member in self.members]
         if self.is_stack:
@@ -388,7 +393,8 @@ class FittedModel(Record):
             found |= {"kernel_": Stack([member.fit.kernel for member in self.members]), "support_": together}
         else:
             found |= {"support_vectors_": fit.points, "dual_coef_": layout.squeezed(fit.coef), "C_": fit.C}
-            found |= {"kernel_": fit.kernel, "support_": fit.support, "weights_": fit.weights}
+            found |= {"kernel_": fit.kernel, "support_": fit.support}
+            found |= {} if fit.weights is None else {"weights_": fit.weights}
         if layout.classes is None or not self.is_stack:
             intercept = self.average(member.fit.intercept for member in self.members)
             found["intercept_"] = float(intercept[0]) if layout.single else intercept
@@ -397,7 +403,7 @@ class FittedModel(Record):
         if one.component_means is not None and not self.is_stack:
             active = sorted(fit.kernel.kept(fit.points.shape[1]))
             found |= {"active_": np.array(active, dtype=np.intp), "max_variation_": one.max_variation}
-        if rows is not None and not rows.sampled:
+        if rows is not None:
             f = rows.targets - rows.residuals
             predictions = layout.squeezed(f)
             if layout.classes is not None:
@@ -409,8 +415,6 @@ class FittedModel(Record):
             found["press_"] = one.press
         if self.is_listed:
             found["stack_weights_"] = np.array(self.shares)
-        if found.get("weights_", 0) is None:
-            del found["weights_"]
         found = {name: same_kind(a, fit.coef) if isinstance(a, np.ndarray) else a for name, a in found.items()}
         return {**found, **layout.attributes, "path_": self.path}
 
@@ -442,6 +446,5 @@ def _average_weights(members: Sequence[Member], residuals: np.ndarray, weights: 
     known = [problem for problem in problems if problem is not None]
     if len(known) == len(problems) and weighs_by_folds(known):
         return average_weights(residuals_of_folds(known), weights)
-    return average_weights(
-        residuals, weights, [0 if problem is None else chosen_widths(problem) for problem in problems]
-    )
+    widths = [0 if problem is None else chosen_widths(problem) for problem in problems]
+    return average_weights(residuals, weights, widths)
