@@ -987,7 +987,7 @@ def test_a_measured_basis_is_as_robust_as_a_given_one(small_sizes):
     X, truth, _, y = outlying(600, 3)
     measured = LSSVR(RBF(), steps=[sparsify.Random(random_state=0)], robust="hampel").fit(X, y)
     assert np.sqrt(np.mean((measured.predict(X) - truth) ** 2)) < 0.06
-    assert measured.fitted_.problem.robust.iterations == tune.ROBUST_ITERATIONS
+    assert measured.fitted_.problem.robust.iterations == choose_C.ROBUST_ITERATIONS
 
 
 def test_rows_of_no_weight_do_not_move_C():
