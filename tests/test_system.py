@@ -442,7 +442,7 @@ def test_the_inverse_of_a_system_by_either_route():
     K, _, y, weights, _ = data()
     P, a = system.dual_inverse(K.copy(), y, weights, 0.1)
     factor = system.factorise_dual(K.copy(), y, weights, 0.1)
-    assert_allclose(P, factor.root @ factor.root.T, rtol=1e-10, atol=1e-12)
+    assert_allclose(P, factor.Q @ factor.Q.T, rtol=1e-10, atol=1e-12)
     assert_allclose(P, P.T, rtol=0, atol=1e-14 * np.abs(P).max())
     assert_allclose(a, P @ (np.sqrt(weights)[:, None] * y), rtol=1e-9, atol=1e-10)
     assert system.dual_inverse(-np.eye(len(K)), y, weights, 0.1) is None

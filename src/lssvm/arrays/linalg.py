@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 
 from . import namespaces, threads
 from .namespaces import EPS, Array, empty, identity, is_cupy, is_numpy, is_torch, like, namespace, row_blocks, to_numpy
@@ -148,8 +148,6 @@ def row_squares(A: Array, factors: Array | None = None) -> Array:
     xp = namespace(A)
     if is_numpy(A) and factors is None:
         return np.einsum("ij,ij->i", A, A)
-    if is_torch(A) and factors is None:
-        return xp.linalg.vector_norm(A, axis=1) ** 2
     out = empty((A.shape[0],), A)
     for rows in row_blocks(A.shape[0], 8 * A.shape[1], A):
         squares = A[rows, :] * A[rows, :]
@@ -204,8 +202,6 @@ def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
     if is_numpy(L, B):
         if not B.size:
             return B
-        if B.shape[1] <= FEW:
-            return blas.dtrsm(1.0, L.T, B, lower=0, trans_a=0 if transpose else 1)
         rows = np.array(B.T, dtype=np.float64, order="C")
         threads.by_triangle(threads.dtrsm, L, rows, turn=not transpose)
         return rows.T
@@ -302,13 +298,12 @@ def invert_lower(L: Array) -> Array:
     return L
 
 
-def condition(L: Array, norm: Array | float, inverse: Array | None = None) -> float:
-    """Estimate of the condition number of L L' in the 1-norm; `norm` is the 1-norm of L L'."""
+def condition(L: Array, norm: Array | float, inverse: Array) -> float:
+    """Estimate of the condition number of L L' in the 1-norm; `norm` is that of L L', `inverse` is L^-1."""
     if is_numpy(L):
         reciprocal = lapack.dpocon(L.T, float(norm), uplo="U")[0] if L.size else 1.0
         return float(1.0 / reciprocal) if reciprocal > 0 else float("inf")
     xp = namespace(L)
-    inverse = invert_lower(L + 0.0) if inverse is None else inverse
     return float(norm * xp.max(xp.sum(xp.abs(inverse.T @ inverse), axis=0)))
 
 
@@ -318,19 +313,13 @@ def is_small(rows: int, columns: int) -> bool:
     return columns <= SMALL[0] and rows * columns <= SMALL[1]
 
 
-def _parts(n: int) -> list[slice]:
-    """Up to 32 parts of n columns, each at least 256 wide: work on triangles then consists of matrix products."""
-    width = max(256, 128 * math.ceil(n / (32 * 128)))
-    return [slice(start, min(start + width, n)) for start in range(0, n, width)]
-
-
 def _gram_of_parts(A: Array) -> Array:
-    """A'A from matrix products, at about half the cost of the full product."""
+    """A'A from products of up to 32 parts, each at least 256 wide, at about half the cost of the full product."""
     if is_small(*A.shape):
         G = A.T @ A
         return 0.5 * (G + G.T)
     G = empty((A.shape[1], A.shape[1]), A)
-    for part in _parts(A.shape[1]):
+    for part in threads.bands(A.shape[1], min(32, max(1, A.shape[1] // 256))):
         block = A[:, part].T @ A[:, : part.stop]
         own = block[:, part.start :]
         G[part, : part.start] = block[:, : part.start]

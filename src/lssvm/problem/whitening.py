@@ -54,7 +54,8 @@ class Whitening:
     @cached_property
     def _condition(self) -> float:
         K = arrays.gram(self.lower.T)
-        return arrays.condition(self.lower, float(arrays.namespace(K).max(arrays.namespace(K).sum(abs(K), axis=0))))
+        norm = arrays.namespace(K).max(arrays.namespace(K).sum(abs(K), axis=0))
+        return arrays.condition(self.lower, norm, arrays.invert_lower(self.lower + 0.0))
 
     def allows_plain_columns(self, rows: int, ridge: float) -> bool:
         """Whether sums of kernel columns without whitening are likely to be accurate enough, for so many rows.
