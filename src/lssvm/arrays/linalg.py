@@ -148,6 +148,8 @@ def row_squares(A: Array, factors: Array | None = None) -> Array:
     xp = namespace(A)
     if is_numpy(A) and factors is None:
         return np.einsum("ij,ij->i", A, A)
+    if is_torch(A) and factors is None:  # fewer calls of the device
+        return xp.linalg.vector_norm(A, axis=1) ** 2
     out = empty((A.shape[0],), A)
     for rows in row_blocks(A.shape[0], 8 * A.shape[1], A):
         squares = A[rows, :] * A[rows, :]
@@ -255,7 +257,8 @@ def _whiten_halves(Z: Array, L: Array, transpose: bool) -> None:
         inverse = solve_lower(L, identity(n, L))
         Z[...] = Z @ (inverse.T if transpose else inverse)
         return
-    head, tail = slice(0, n // 2), slice(n // 2, n)
+    half = 128 * math.ceil(n / 256)  # products of such widths are fast
+    head, tail = slice(0, half), slice(half, n)
     first, last = (head, tail) if transpose else (tail, head)
     _whiten_halves(Z[:, first], L[first, first], transpose)
     _multiply(Z[:, last], Z[:, first], L[tail, head].T if transpose else L[tail, head], -1.0, keep=1.0)
@@ -319,7 +322,8 @@ def _gram_of_parts(A: Array) -> Array:
         G = A.T @ A
         return 0.5 * (G + G.T)
     G = empty((A.shape[1], A.shape[1]), A)
-    for part in threads.bands(A.shape[1], min(32, max(1, A.shape[1] // 256))):
+    width = max(256, 128 * math.ceil(A.shape[1] / (32 * 128)))  # products of such widths are fast
+    for part in (slice(start, start + width) for start in range(0, A.shape[1], width)):
         block = A[:, part].T @ A[:, : part.stop]
         own = block[:, part.start :]
         G[part, : part.start] = block[:, : part.start]

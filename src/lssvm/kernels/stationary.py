@@ -260,13 +260,16 @@ class Distances:
         xp = arrays.namespace(X, Z)
         self.sigma, self.depth = sigma, X.shape[1] + 2
         with np.errstate(over="ignore", invalid="ignore"):
-            centre = _median(Z) if Z.shape[0] else 0.0 * sigma
-            for scaled in (lambda A: (A - centre) / sigma, lambda A: _saturated(A, centre, sigma)):
-                self.X, self.Z = scaled(X), scaled(Z)
+            centre = xp.mean(Z, axis=0) if Z.shape[0] else 0.0 * sigma
+            for most in (LONG, FAR**2, np.inf):
+                self.X, self.Z = (X - centre) / sigma, (Z - centre) / sigma
+                if most == np.inf:
+                    self.X, self.Z = _saturated(X, centre, sigma), _saturated(Z, centre, sigma)
                 self.x2, self.z2 = arrays.row_squares(self.X), arrays.row_squares(self.Z)
                 self.largest = float(xp.max(self.x2) + xp.max(self.z2)) if X.shape[0] and Z.shape[0] else 0.0
-                if self.largest < FAR**2:
+                if self.largest < most:
                     break
+                centre = _median(Z)
         self.exact_small = exact_small or self.largest > LONG
         if self.exact_small:  # |x - z|^2 < 1e-3 (|x|^2 + |z|^2) implies |x - z|^2 < 2.2e-3 |x|^2
             long, limit = self.x2 > (-1.0 if exact_small else LONG / 2), -2.2e-3 * self.x2

@@ -97,7 +97,7 @@ class Factor:
         lower = None if whitening is None else whitening.lower
         value, columns, penalty, in_ridge = self.system.criterion(classes, lower)
         if whitening is None:
-            return value, [(X, self.problem.basis_points, columns)], -in_ridge
+            return value, [(X, X, columns)], -in_ridge
         points = whitening.points
         return value, [(X, points, columns), (points, points, penalty)], -in_ridge
 
