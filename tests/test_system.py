@@ -420,6 +420,7 @@ def systems():
         if name != "reduced":
             calls["loo_path"] = lambda f=factor: np.concatenate([block for _, block in f.loo_path([ridge])])
         if name == "dual":
+            calls["inverse"] = lambda f=factor, new=new: f.with_inverse().smoother(new, ridge)
             calls["criterion"] = lambda f=factor: f.criterion(False)[1]
         if name in ("primal", "wide"):
             lower = L if name == "primal" else every_row

@@ -44,12 +44,16 @@ class Dual(System):
     ridge: float | None = None
     scaled: Array = None  # (l, k)  a, when the ridge is fixed
     phi: Array = None  # (l, r)  the whitened columns, or None
+    P: Array = None  # (l, l), if `with_inverse` has formed it
 
     def _scaled(self, lam: float) -> Array:
         """The coefficients divided by w."""
         if self.scaled is not None:
             return self.scaled
         return self.Q @ (self._spectrum(lam)[:, None] * (self.Q.T @ self.targets))
+
+    def with_inverse(self) -> Dual:
+        return self if self.ridge is None else replace(self, P=arrays.gram(self.Q.T))
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """Coefficients, bias, residuals, leverages and leave-one-out residuals for one ridge; always careful."""
@@ -130,7 +134,10 @@ class Dual(System):
         K_new = K_new if self.phi is None else arrays.matmul(K_new, self.phi.T)
         w, spectrum = self.sqrt_weights, self._spectrum(lam)
         moved = K_new * w[None, :] - self.bias_change[None, :]
-        moved = arrays.matmul(arrays.matmul(moved, self.Q) * spectrum[None, :], self.Q.T)
+        if self.P is not None:
+            moved = arrays.symmetric_product(moved, self.P)
+        else:
+            moved = arrays.matmul(arrays.matmul(moved, self.Q) * spectrum[None, :], self.Q.T)
         return w[None, :] * (moved + self.bias_row[None, :])
 
 

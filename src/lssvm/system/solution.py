@@ -49,6 +49,10 @@ class System:
         """Coefficients, bias, residuals, leverages and leave-one-out residuals for one ridge."""
         raise NotImplementedError
 
+    def with_inverse(self) -> System:
+        """The same system, prepared for many calls of `smoother`."""
+        return self
+
     def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of rows and their leave-one-out residuals (rows, ridges, k)."""
         raise ValueError(f"{type(self).__name__} is factorised for one C only.")
