@@ -127,7 +127,7 @@ class Factor:
     def columns(self, X: Array) -> Array:
         """The columns of the factorised system at new points: kernel values, or whitened columns."""
         if self.whitening is not None:
-            return self.whitening(X)
+            return self.whitening.columns(self.whitening.steps(), X)
         return self.problem.kernel.evaluate(X, self.problem.basis_points)
 
 

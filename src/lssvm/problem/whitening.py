@@ -35,10 +35,6 @@ class Whitening:
     def rank(self) -> int:
         return int(self.lower.shape[0])
 
-    def __call__(self, X: Array) -> Array:
-        """Whitened columns phi(X), rows x rank."""
-        return arrays.whiten_rows(self.kernel.evaluate(X, self.points), self.lower)
-
     def steps(self, R: Array | None = None, condition: float = math.inf) -> tuple[Array, ...]:
         """Lower factors that turn kernel columns into the columns phi R^-1 when applied one after the other.
 
