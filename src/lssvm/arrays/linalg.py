@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
 from . import namespaces, threads
 from .namespaces import EPS, Array, empty, identity, is_cupy, is_numpy, is_torch, like, namespace, row_blocks, to_numpy
@@ -204,6 +204,8 @@ def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
     if is_numpy(L, B):
         if not B.size:
             return B
+        if B.shape[1] <= FEW:
+            return blas.dtrsm(1.0, L.T, B, lower=0, trans_a=0 if transpose else 1)
         rows = np.array(B.T, dtype=np.float64, order="C")
         threads.by_triangle(threads.dtrsm, L, rows, turn=not transpose)
         return rows.T
