@@ -7,7 +7,7 @@ import numpy as np
 from .. import arrays
 from ..estimators import LSSVC, LSSVR
 from ..problem import Problem
-from ..tune import class_errors
+from ..tune.choose_C import class_errors
 from .access import NotKnown, least_squares_problem
 
 

@@ -16,7 +16,9 @@ from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks, lazily
 from ..kernels import Additive
 from ..problem import Problem, refit_stably, warn_of_rounding
-from ..tune import LeaveOneOut, describe, tune_members, warn_at_edge, warn_at_edges
+from ..tune import LeaveOneOut
+from ..tune.choose_C import warn_at_edge, warn_at_edges
+from ..tune.leave_one_out import describe, tune_members
 from .callbacks import CallbackSupportMixin, followed, with_callbacks
 from .fitted import FittedModel, Member
 from .input_errors import check_weights

@@ -20,7 +20,8 @@ from ..cluster import lazily
 from ..intervals import set_scores, set_thresholds
 from ..kernels import RBF, Choice, Matern
 from ..problem import Fit, Problem, class_numbers, solve_classes
-from ..tune import LeaveOneOut, choose_classifier, with_C_of_more_rows
+from ..tune import LeaveOneOut
+from ..tune.classes import choose_classifier, with_C_of_more_rows
 from .base import Solved
 from .callbacks import followed, with_callbacks
 from .chunks import ChunkedLSSVM, adds_chunks

@@ -15,7 +15,7 @@ from ..cluster import lazily
 from ..problem import Problem
 from ..progress import counted
 from ..tables import refuse_lazy
-from ..tune import warn_of_no_signal
+from ..tune.choose_C import warn_of_no_signal
 from .chunks import ChunkedLSSVM
 from .fitted import FittedModel
 from .input_errors import refuse_times, score_of
