@@ -113,7 +113,7 @@ def component_deviations(problem: Problem, fit: Fit, X: Array) -> np.ndarray:
     X = arrays.like(X, problem.X)
     factor = problem.replace(weights=fit.weights, C=fit.C, robust=None).factorise()
     whitening, rows = factor.whitening, factor.rows
-    points = factor.points if whitening is None else whitening.points
+    points = factor.problem.basis_points if whitening is None else whitening.points
     training = arrays.take(problem.X, rows)
     v = arrays.to_numpy(fit.weights)[rows]
     some = np.sort(np.random.RandomState(0).permutation(len(rows))[:PLACES])

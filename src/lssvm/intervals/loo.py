@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -81,7 +81,8 @@ class FittedLoo:
         """The factorised problem, computed when it is first needed, with the weights and C of the fit."""
         if self.factorised is not None:
             return self.factorised
-        return self.problem.replace(weights=self.fit.weights, C=self.fit.C, robust=None).factorise()
+        factor = self.problem.replace(weights=self.fit.weights, C=self.fit.C, robust=None).factorise()
+        return replace(factor, system=factor.system.with_inverse())
 
     @cached_property
     def rows(self) -> np.ndarray:
