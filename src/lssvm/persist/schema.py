@@ -58,6 +58,7 @@ def check_model(model: Any, fitted: FittedModel, own: dict[str, Any]) -> None:
 
 def members(value: tuple[Member, ...], name: str, sizes: Sizes) -> None:
     """Models of a stack with the same rows, after the sizes that their layouts and kernels determine."""
+    demand(len(value) <= MOST_KERNELS, name)  # before any work
     for place, member in enumerate(value):
         layout, kernel, own = member.layout, member.fit.kernel, f"{name}[{place}]"
         demand(isinstance(kernel, Kernel), f"{own}.fit.kernel")
@@ -291,7 +292,7 @@ RELATIONS: list[tuple[type, str, Callable[[Any, Sizes], Any]]] = [  # between th
     (Member, "targets", lambda member, sizes: member.fit.loo_residuals is None or member.targets is not None),
     (Member, "component_means", lambda member, sizes: (member.component_means is None) == ("components" not in sizes)),
     (Member, "max_variation", lambda member, sizes: (member.max_variation is None) == ("components" not in sizes)),
-    (FittedModel, "shares", lambda fitted, sizes: len(fitted.shares) == len(fitted.members) <= MOST_KERNELS),
+    (FittedModel, "shares", lambda fitted, sizes: len(fitted.shares) == len(fitted.members)),
     (FittedModel, "shares", lambda fitted, sizes: abs(sum(fitted.shares) - 1.0) < 1e-6),
     (FittedModel, "stack_path", lambda fitted, sizes: _are_members(fitted)),
     (Whitening, "owner", lambda whitening, sizes: (whitening.factor is None) == (whitening.owner is None)),
