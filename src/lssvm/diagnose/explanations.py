@@ -16,8 +16,7 @@ from ..estimators.validation import encoded_rows
 from ..kernels import Term, pick_columns
 from ..problem import Problem
 from ..tables import Column
-from .access import NotKnown, check_fitted, columns_used, feature_names, members
-from .kept import Kept, kept_by_members
+from .access import Kept, NotKnown, check_fitted, columns_used, feature_names, kept_by_members, members
 from .loo import class_scores, number_scores
 
 POOLED = "other values"  # the value of the pooled values of a category

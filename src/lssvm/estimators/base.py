@@ -21,7 +21,7 @@ from ..tune import LeaveOneOut, describe, tune_members, warn_at_edge, warn_at_ed
 from .callbacks import CallbackSupportMixin, followed, with_callbacks
 from .fitted import FittedModel, Member
 from .input_errors import check_weights
-from .layout import Layout, Table, centred, contiguous, unfitted
+from .layout import Layout, Table, unfitted
 from .planning import main_path, most_to_solve, plan, retuned, with_bases
 from .validation import encoded_rows
 
@@ -199,15 +199,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
         problem, fit, lost = refit_stably(problem, fit, retuned)
         describe(problem, fit)
-        member = Member(
-            layout,
-            replace(fit, coef=contiguous(fit.coef)),
-            problem.asked or (None, None),
-            problem=problem.replace(fitted=None),
-            sample_weight=given,
-            path=main_path(problem),
-            **centred(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
-        )
+        parts = {"problem": problem.replace(fitted=None), "sample_weight": given, "path": main_path(problem)}
+        member = Member.of(layout, fit, problem.asked, arrays.take(problem.X, problem.rows), **parts)
         member = member if member.deferred else replace(member, targets=problem.y).completed()
         return Solved(member, lost, chosen)
 
@@ -221,8 +214,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
 
     def _require_loo(self, members: Sequence[Member], what: str) -> None:
         """Raise ValueError if a step has set coefficients, so that leave-one-out residuals are not known."""
-        residuals = [member.fit.loo_residuals for member in members]
-        if any(loo is not None and np.isnan(arrays.to_numpy(loo)).any() for loo in residuals):
+        values: Any = [member.loo_values or member.known_sample for member in members]  # which may raise an error
+        if any(np.isnan(one.residuals).any() for one in values):
             raise ValueError(
                 f"{what}, which are not known after {self.steps!r}: set refit=True (Adaline: final_solve=True)."
             )

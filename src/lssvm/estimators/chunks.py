@@ -35,7 +35,7 @@ from .base import BaseLSSVM
 from .callbacks import followed, with_callbacks
 from .fitted import FittedModel, Member
 from .input_errors import check_weights
-from .layout import Layout, Table, centred, contiguous, unfitted, winning_class
+from .layout import Layout, Table, unfitted, winning_class
 from .planning import BASIS_SIZE, plan, run_steps
 from .validation import first_layout
 
@@ -156,7 +156,7 @@ class ChunkedLSSVM(BaseLSSVM):
             coef, intercept = stream.solve()
         kernel, points = stream.whitening.kernel, stream.points
         fit = without_rows(kernel, stream.C, points, coef, intercept)
-        return Member(layout, fit, asked, slopes=slopes, stream=stream, **centred(kernel, points, coef, points))
+        return Member.of(layout, fit, asked, points, slopes=slopes, stream=stream)
 
     @with_callbacks
     def fit_chunks(
@@ -265,15 +265,15 @@ class ChunkedLSSVM(BaseLSSVM):
         )
         sample = fit.sample(scan.rows, table.X, *few)
         warn_of_rounding(fit.rounding(sample, points, stream.C), stream.C)
-        member = Member(
+        member = Member.of(
             layout,
             whole if keep else solution,
-            problem.asked or (None, None),
+            problem.asked,
+            points,
             targets=targets if keep else None,
             sample_weight=layout.sample_weights(targets, own) if keep else None,
             press=None if fit.loo is None else fit.loo.press,
             sample=sample,
-            **centred(kernel, points, fit.coef, points),
         )
         if layout.classes is not None:
             member = replace(member, slopes=member.slopes_of(targets, own, whole))
@@ -294,7 +294,7 @@ class ChunkedLSSVM(BaseLSSVM):
 def without_rows(kernel: Any, C: float, points: Array, coef: Array, intercept: Array) -> Fit:
     """A solution without per-sample results."""
     nothing: Any = None
-    return Fit(kernel, C, nothing, None, points, contiguous(coef), intercept, nothing, nothing, nothing)
+    return Fit(kernel, C, nothing, None, points, coef, intercept, nothing, nothing, nothing)
 
 
 @dataclass(frozen=True)

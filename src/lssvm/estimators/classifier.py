@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import lazily
-from ..intervals import set_scores, set_thresholds
+from ..intervals.classes import set_scores, set_thresholds
 from ..kernels import RBF, Choice, Matern
 from ..problem import Fit, Problem, class_numbers, solve_classes
 from ..tune import LeaveOneOut, choose_classifier, with_C_of_more_rows
@@ -26,7 +26,7 @@ from .callbacks import followed, with_callbacks
 from .chunks import ChunkedLSSVM, adds_chunks
 from .fitted import Member
 from .input_errors import check_coverage, score_of
-from .layout import Layout, Table, centred, coded, contiguous, same_kind, winning_class
+from .layout import Layout, Table, coded, same_kind, winning_class
 from .planning import (
     ClassWeights,
     Coding,
@@ -166,13 +166,13 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         problem = run_steps(problem, steps)
         with last:
             member = self._of_any_loss(problem, layout, setting.loss, coding)
-        rows = replace(member, sample_weight=given).loo_rows()
+        rows = replace(member, sample_weight=given).loo_values
         assert rows is not None
         if record is not None:
             p = member.loo_probabilities(rows)
             own = np.maximum(p[np.arange(len(p)), rows.codes], 1e-15)
             record.loo = float(np.average(-np.log(own), weights=rows.weights))
-            wrong = class_numbers(rows.targets - rows.residuals) != rows.codes
+            wrong = class_numbers(rows.predicted) != rows.codes
             record.error_rate = float(np.average(wrong, weights=rows.weights))
         path = main_path(problem) if record is None else Bunch(**{**record, **main_path(problem)})
         return Solved(replace(member, sample_weight=given, path=path))
@@ -185,14 +185,10 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         fit = solve_classes(problem, loss, coding, copies)
         loo, slopes = member.calibrated(fit, problem.labels, counts)
         residuals = same_kind(arrays.to_numpy(problem.y) - loo, problem.X)
-        parts = (problem.weights, fit.support, fit.points, contiguous(fit.coef), fit.intercept)
-        return replace(
-            member,
-            fit=Fit(fit.kernel, fit.C, *parts, nothing, fit.leverage, residuals),
-            targets=problem.y,
-            slopes=same_kind(slopes, problem.X),
-            **centred(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
-        )
+        parts = (problem.weights, fit.support, fit.points, fit.coef, fit.intercept, nothing, fit.leverage, residuals)
+        rows, options = arrays.take(problem.X, problem.rows), {"coding": coding, "loss": loss}
+        calibration = {"targets": problem.y, "slopes": same_kind(slopes, problem.X)}
+        return Member.of(layout, Fit(fit.kernel, fit.C, *parts), problem.asked, rows, **options, **calibration)
 
     @available_if(adds_chunks)
     @with_callbacks
@@ -335,9 +331,10 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         probability = self._probabilities(X, "predict_set")
         fitted = self.fitted_
         self._require_loo(fitted.members, "Prediction sets need leave-one-out residuals")
-        rows = fitted.known_loo_rows
-        positive = rows.sample_weights > 0
-        known = fitted.probabilities_of(rows.targets - rows.residuals)[positive]
+        rows = fitted.loo_values
+        assert rows is not None
+        positive = rows.given > 0
+        known = fitted.probabilities_of(rows.predicted)[positive]
         thresholds = set_thresholds(known, rows.codes[positive], float(coverage), class_conditional=class_conditional)
         return same_kind(set_scores(arrays.to_numpy(probability)) <= thresholds, probability)
 

@@ -11,20 +11,12 @@ import numpy as np
 from .. import arrays
 from ..arrays import Array, ArrayLike
 from ..cluster import lazily
-from ..intervals import (
-    FOLDS,
-    Jackknife,
-    LooModel,
-    NoiseScale,
-    StackedLoo,
-    confidence_bands,
-    fold_labels,
-    full_conformal,
-    noise_scale,
-)
-from ..problem import order_by_content
+from ..intervals.bands import confidence_bands
+from ..intervals.jackknife import FOLDS, Jackknife, fold_labels, full_conformal
+from ..intervals.loo import LooModel, StackedLoo
+from ..intervals.scale import NoiseScale, noise_scale
 from .base import BaseLSSVM
-from .fitted import OVERFLOW, FittedModel
+from .fitted import OVERFLOW
 from .input_errors import check_coverage
 from .layout import same_kind
 from .validation import encoded_rows
@@ -88,7 +80,7 @@ class IntervalMixin(BaseLSSVM):
         if groups is not None and method in ("full", "cv+"):
             raise ValueError(f"groups cannot be combined with method={method!r}: use 'auto', or folds with 'cv+'.")
         if arrays.is_dask(X):
-            distribution(self, method=method)  # which all blocks share
+            self._distribution(method=method)  # which all blocks share
             return lazily(self, "predict_interval", X, coverage=coverage, method=method, folds=folds, groups=groups)
         X, rows = self._new_rows(X, "predict_interval")
         if method == "full":
@@ -96,12 +88,9 @@ class IntervalMixin(BaseLSSVM):
             ends = full_conformal(self._loo_model(), rows, float(coverage))
         else:
             labels = None
-            if method == "cv+":
-                labels = _fold_labels(self.fitted_, folds, "folds")
-            elif groups is not None:
-                labels = _fold_labels(self.fitted_, groups, "groups")
-            plain = method not in ("auto", "adaptive")
-            found = distribution(self, labels, "jackknife+" if plain else method)
+            if method == "cv+" or groups is not None:
+                labels = self._fold_labels(*((folds, "folds") if method == "cv+" else (groups, "groups")))
+            found = self._distribution(labels, method if method in ("auto", "adaptive") else "jackknife+")
             ends = found.intervals(rows, float(coverage), minmax=method == "jackknife-minmax")
         return self._shaped(ends, X)
 
@@ -128,10 +117,10 @@ class IntervalMixin(BaseLSSVM):
         if asked.ndim != 1 or not ((asked > 0) & (asked < 1)).all():
             raise ValueError(f"levels={levels!r}: give a list of numbers between 0 and 1, such as [0.1, 0.5, 0.9].")
         if arrays.is_dask(X):
-            distribution(self)  # which all blocks share
+            self._distribution()  # which all blocks share
             return lazily(self, "predict_quantiles", X, levels=levels)
         X, rows = self._new_rows(X, "predict_quantiles")
-        return self._shaped(distribution(self).quantiles(rows, asked), X)
+        return self._shaped(self._distribution().quantiles(rows, asked), X)
 
     @arrays.single_threaded_blas()
     @np.errstate(over="ignore", invalid="ignore", under="ignore")
@@ -162,24 +151,24 @@ class IntervalMixin(BaseLSSVM):
         if arrays.is_dask(X):
             raise TypeError("confidence_interval takes rows in memory, but X is a Dask collection: pass one block.")
         X, new = self._new_rows(X, "confidence_interval")
-        rows, targets, _, numbers = training_rows(self.fitted_)
         first = self.fitted_.members[0]
-        if first.problem is None and first.known_sample.total > rows.shape[0]:
+        table, rows = first.training, first.training.rows
+        if first.problem is None and first.known_sample.total > len(rows):
             raise ValueError(
-                f"confidence_interval needs all training rows, but the model keeps {rows.shape[0]} of "
+                f"confidence_interval needs all training rows, but the model keeps {len(rows)} of "
                 f"{first.known_sample.total} after partial_fit or fit_chunks: use fit."
             )
         if simultaneous and self.kernel_.is_precomputed:
             raise ValueError("simultaneous=True needs the inputs, which a precomputed kernel does not contain.")
-        found = loo_distribution(self)
+        found = self._distribution(search=False)
         scale = None if found.scale is None else found.scale.own
-        inputs, y = arrays.take(rows, numbers), arrays.to_numpy(arrays.take(targets, numbers))
+        inputs, y = arrays.take(table.X, rows), arrays.to_numpy(table.y)[rows]
         return self._shaped(confidence_bands(found.model, new, inputs, y, scale, float(coverage), simultaneous), X)
 
     def _new_rows(self, X: ArrayLike, method: str) -> tuple[Array, Array]:
         """Encoded new rows, and the same as arrays of the kind of the training rows."""
         X = encoded_rows(self, X, method)
-        return X, arrays.like(X, training_rows(self.fitted_)[0])
+        return X, arrays.like(X, self.fitted_.members[0].training.X)
 
     def _shaped(self, values: np.ndarray, X: Array) -> Array:
         """Ends of intervals: infinite if there are too few rows, but NaN only where predictions overflow."""
@@ -198,19 +187,22 @@ class IntervalMixin(BaseLSSVM):
     def _distribution(
         self, labels: np.ndarray | None = None, method: str = "auto", *, search: bool = True
     ) -> Jackknife:
-        """The predictive distribution; see `distribution`."""
+        """The predictive distribution; with `labels` of all training rows, folds are left out.
+
+        With `search`, its residuals may come from searches that are repeated. What takes long is stored in the model.
+        """
         model = self._loo_model()
         searched = self._search_again(labels) if search else None
-        scale = None
+        scale, residuals = None, model.residuals if searched is None else searched
         if method != "jackknife+":
-            residuals = model.residuals if searched is None else searched
             scale = self._noise_scale(residuals, searched is not None, stored=labels is None)
         if scale is not None and method == "auto":
             scale = scale.where_uneven()
         if labels is not None:
             own = labels[labels >= 0]
             model, scale = model.folds(own), None if scale is None else scale.folds(own)
-        return Jackknife(model, model.residuals if searched is None else searched, scale)
+            residuals = model.residuals if searched is None else searched
+        return Jackknife(model, residuals, scale)
 
     def _noise_scale(self, residuals: np.ndarray, is_searched: bool, *, stored: bool) -> NoiseScale | None:
         """The size of the noise as a function of x, from leave-one-out residuals or those of searches without folds.
@@ -219,15 +211,12 @@ class IntervalMixin(BaseLSSVM):
         """
         fitted = self.fitted_
         if fitted.scale is None or not np.array_equal(fitted.scale[0], residuals):
-            X, _, weights, rows = training_rows(fitted)
-            kernel = self.kernel_ if self.kernel_.is_precomputed else None
             name = "searched_scale_choice" if is_searched else "scale_choice"
-            known = getattr(fitted, name) if stored else None
-            found = noise_scale(X, weights, rows, residuals, kernel, known, fitted.layout.groups)
+            found = noise_scale(fitted.members[0].training, residuals, getattr(fitted, name) if stored else None)
             choice: Any = {name: found.choice} if stored and found is not None else {}
-            self.fitted_ = replace(fitted, scale=(residuals, found), **choice)
-        assert self.fitted_.scale is not None
-        return self.fitted_.scale[1]
+            self.fitted_ = fitted = replace(fitted, scale=(residuals, found), **choice)
+        assert fitted.scale is not None
+        return fitted.scale[1]
 
     def _warn_of_fixed_widths(self) -> None:
         """Warn if "full" holds widths fixed that were chosen on few rows; other methods repeat their choice."""
@@ -257,43 +246,21 @@ class IntervalMixin(BaseLSSVM):
                     "use one width for all columns (kernel=kernels.RBF()).",
                     stacklevel=arrays.user_level(),
                 )
-        numbers = training_rows(fitted)[3]
-        if labels is None:
-            labels = _fold_labels(fitted, min(FOLDS, len(numbers)), "folds")
+        rows = fitted.members[0].training.rows
+        labels = self._fold_labels(min(FOLDS, len(rows)), "folds") if labels is None else labels
         members = tuple(member.searched_again(labels) for member in fitted.members)
         self.fitted_ = fitted = replace(fitted, members=members)
         if all(member.searched is None for member in members):
             return None
         residuals = (m.fit.loo_residuals if m.searched is None else m.searched[1] for m in members)
-        return fitted.average(map(arrays.to_numpy, residuals))[numbers]
+        return fitted.average(map(arrays.to_numpy, residuals))[rows]
+
+    def _fold_labels(self, folds: Any, name: str) -> np.ndarray:
+        """The number of the fold of every training row; -1 for rows of weight 0."""
+        table = self.fitted_.members[0].training
+        return fold_labels(folds, table.rows_by_content, table.X.shape[0], name)
 
 
-def training_rows(fitted: FittedModel) -> tuple[Array, Array, Array, np.ndarray]:
-    """Rows that a model keeps, their targets and sample weights, and the numbers of those of positive weight."""
-    first = fitted.members[0]
-    if first.problem is not None:
-        problem = first.problem
-        return problem.X, problem.y, problem.weights, np.flatnonzero(arrays.to_numpy(first.fit.weights) > 0)
-    sample = first.known_sample
-    return sample.X, sample.targets, sample.sample_weights, np.arange(sample.X.shape[0])
-
-
-def distribution(model: Any, labels: np.ndarray | None = None, method: str = "auto") -> Jackknife:
-    """The predictive distribution of an `LSSVR`; with `labels` of all training rows, folds are left out.
-
-    Its residuals may come from searches that are repeated. What takes long is stored in the model.
-    """
-    return model._distribution(labels, method)
-
-
-def loo_distribution(model: Any) -> Jackknife:
-    """The predictive distribution from plain leave-one-out residuals, for which no search is repeated."""
-    return model._distribution(search=False)
-
-
-def _fold_labels(fitted: FittedModel, folds: Any, name: str) -> np.ndarray:
-    """The number of the fold of every training row; -1 for rows of weight 0."""
-    X, y, _, rows = training_rows(fitted)
-    X = X[:, :0] if fitted.fit.kernel.is_precomputed else X
-    order = order_by_content(arrays.take(X, rows), arrays.take(y, rows))
-    return fold_labels(folds, rows[order], X.shape[0], name)
+def distribution(model: IntervalMixin, method: str = "auto", *, search: bool = True) -> Jackknife:
+    """The predictive distribution of an `LSSVR`; without `search`, from plain leave-one-out residuals."""
+    return model._distribution(method=method, search=search)

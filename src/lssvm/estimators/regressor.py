@@ -131,9 +131,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):
         self.verbose = verbose
 
     def _check_signal(self, problems: Sequence[Problem], fitted: FittedModel) -> None:
-        rows = fitted.loo_rows
+        rows = fitted.loo_values
         if rows is not None and not all(problem.is_known for problem in problems):
-            warn_of_no_signal(rows.targets, rows.residuals, arrays.to_numpy(problems[0].weights))
+            warn_of_no_signal(rows.actual, rows.residuals, arrays.to_numpy(problems[0].weights))
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, Array]:
         """Validated rows and targets."""

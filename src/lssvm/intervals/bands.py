@@ -13,7 +13,7 @@ from .. import arrays
 from ..arrays import Array
 from ..kernels import Additive, pick_columns
 from ..problem import Fit, Problem
-from .loo import LooModel
+from .loo import FittedLoo, LooModel
 
 GRID = 500  # points at which the length of the tube is measured
 DRAWS, PLACES = 2000, 500  # simulated errors and rows that stand for all rows, for more than one column
@@ -80,11 +80,13 @@ def _critical(
     """
     if rows.shape[1] == 1:
         values = arrays.to_numpy(rows)[:, 0]
-        grid = np.linspace(values.min(), values.max(), GRID)[:, None]
-        kappa = np.linalg.norm(
-            np.diff(_directions(smoother(arrays.like(grid, rows)) * deviation), axis=0), axis=1
-        ).sum()
-        excess = lambda c: kappa / math.pi * math.exp(-c * c / 2) + 2 * ndtr(-c) - (1 - coverage)  # noqa: E731
+        grid = arrays.like(np.linspace(values.min(), values.max(), GRID)[:, None], rows)
+        curve = _directions(smoother(grid) * deviation)
+        kappa = np.linalg.norm(np.diff(curve, axis=0), axis=1).sum()
+
+        def excess(c: float) -> float:
+            return kappa / math.pi * math.exp(-c * c / 2) + 2 * ndtr(-c) - (1 - coverage)
+
         return float(scipy.optimize.brentq(excess, 0.0, 100.0))
     draw = np.random.RandomState(0)
     z = draw.standard_normal((len(deviation), DRAWS))
@@ -108,24 +110,20 @@ def component_deviations(problem: Problem, fit: Fit, X: Array) -> np.ndarray:
     Every component is linear in the targets, whose variance is estimated from the residuals as in `confidence_bands`.
     C, kernel, basis and weights are held fixed; the bias caused by the ridge is not included.
     """
-    kernel = fit.kernel
+    kernel, model = fit.kernel, FittedLoo(problem, fit)
     assert isinstance(kernel, Additive)
-    X = arrays.like(X, problem.X)
-    factor = problem.replace(weights=fit.weights, C=fit.C, robust=None).factorise()
-    whitening, rows = factor.whitening, factor.rows
-    points = factor.points if whitening is None else whitening.points
-    training = arrays.take(problem.X, rows)
-    v = arrays.to_numpy(fit.weights)[rows]
-    some = np.sort(np.random.RandomState(0).permutation(len(rows))[:PLACES])
-    H = arrays.to_numpy(factor.smoother(arrays.take(training, some), fit.C))
-    freedom = _freedom(H, (1.0 / np.sqrt(v))[:, None], some)
-    variance = v @ arrays.to_numpy(fit.residuals)[rows] ** 2 / freedom
+    factor, v = model.factor, model.weights
+    X, training = arrays.like(X, problem.X), arrays.take(problem.X, model.rows)
+    some = np.sort(np.random.RandomState(0).permutation(len(v))[:PLACES])
+    freedom = _freedom(model.smoother(arrays.take(training, some)), (1.0 / np.sqrt(v))[:, None], some)
+    variance = v @ arrays.to_numpy(fit.residuals)[model.rows] ** 2 / freedom
     out = np.zeros((X.shape[0], len(kernel.components(X.shape[1])), len(variance)))
     for number, (group, part) in kernel.kept(X.shape[1]).items():
-        place = pick_columns(points, group)
-        new, old = (part.evaluate(pick_columns(inputs, group), place) for inputs in (X, training))
+        points = factor.points if factor.whitening is None else factor.whitening.points
+        new, old = (part.evaluate(pick_columns(rows, group), pick_columns(points, group)) for rows in (X, training))
         columns = new - arrays.namespace(old).mean(old, axis=0)[None, :]
-        columns = columns if whitening is None else arrays.whiten_rows(columns, whitening.lower)
-        moves = factor.system.smoother(columns, 1.0 / fit.C) - factor.system.smoother(0.0 * columns, 1.0 / fit.C)
+        columns = columns if factor.whitening is None else arrays.whiten_rows(columns, factor.whitening.lower)
+        smoother = factor.system.smoother
+        moves = smoother(columns, 1.0 / fit.C) - smoother(0.0 * columns, 1.0 / fit.C)
         out[:, number] = np.sqrt(np.outer(arrays.to_numpy(moves) ** 2 @ (1.0 / v), variance))
     return out
