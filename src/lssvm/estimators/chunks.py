@@ -31,13 +31,11 @@ from ..stream import (
     start_stream,
 )
 from ..tune import tuned
-from .base import BaseLSSVM
-from .callbacks import followed, with_callbacks
+from .base import BaseLSSVM, followed, with_callbacks
 from .fitted import FittedModel, Member
-from .input_errors import check_weights
 from .layout import Layout, Table, unfitted, winning_class
 from .planning import BASIS_SIZE, plan, run_steps
-from .validation import first_layout
+from .validation import check_weights, first_layout
 
 LEAST_SQUARES = (
     "adds sums over rows, which give least squares, one class against the rest, got loss={loss!r}, coding={coding!r}: "

@@ -16,16 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
-from ..cluster import lazily
 from ..intervals.classes import set_scores, set_thresholds
 from ..kernels import RBF, Choice, Matern
 from ..problem import Fit, Problem, class_numbers, solve_classes
 from ..tune import LeaveOneOut, choose_classifier, with_C_of_more_rows
-from .base import Solved
-from .callbacks import followed, with_callbacks
+from .base import Solved, followed, on_rows, with_callbacks
 from .chunks import ChunkedLSSVM, adds_chunks
 from .fitted import Member
-from .input_errors import check_coverage, score_of
 from .layout import Layout, Table, coded, same_kind, winning_class
 from .planning import (
     ClassWeights,
@@ -42,7 +39,7 @@ from .planning import (
     main_path,
     run_steps,
 )
-from .validation import encoded_rows, validate
+from .validation import check_coverage, encoded_rows, score_of, validate
 
 
 class LSSVC(ClassifierMixin, ChunkedLSSVM):
@@ -223,15 +220,11 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         check_labels(y)
         return layout, X, y
 
-    def _count_labels(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The labels, and the sum of the sample weights of each."""
+    def _count_labels(self, y: Any, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         labels, codes = np.unique(y, return_inverse=True)
         return labels, np.bincount(codes, weights, len(labels))
 
-    def _with_classes(
-        self, layout: Layout, labels: np.ndarray, totals: np.ndarray, rows: int, classes: Any = None
-    ) -> Layout:
-        """The layout with the classes and their weights; `classes` are those of later rows as well."""
+    def _with_classes(self, layout: Layout, labels: Any, totals: Any, rows: int, classes: Any = None) -> Layout:
         found = labels if classes is None else np.unique(arrays.to_numpy(classes))
         if classes is None:
             refuse_numbers(labels, rows)
@@ -260,13 +253,12 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             factors = class_factors(self.class_weight, layout.classes, np.ones(len(layout.classes)))
         return Table(layout, X, same_kind(coded(codes, layout), X), same_kind(weights * factors[codes], X))
 
+    @on_rows
     def decision_function(self, X: ArrayLike) -> Array:
         """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``, else (n_samples, n_classes)."""
-        if arrays.is_dask(X):
-            return lazily(self, "decision_function", X)
-        f = self._values(X, "decision_function")
-        return self.fitted_.layout.squeezed(f)
+        return self._values(X, "decision_function")
 
+    @on_rows
     def predict(self, X: ArrayLike) -> Array:
         """Predict the class of every row.
 
@@ -280,28 +272,23 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         array (n_samples,)
             Non-numeric labels are returned as a NumPy array, whatever the array type of X.
         """
-        if arrays.is_dask(X):
-            return lazily(self, "predict", X)
         check_is_fitted(self)
-        if self.fitted_.by_pairs:
-            return winning_class(self._probabilities(X, "predict"), self.classes_)
-        return winning_class(self._values(X, "predict"), self.classes_)
+        values = self._probabilities if self.fitted_.by_pairs else self._values
+        return winning_class(values(X, "predict"), self.classes_)
 
+    @on_rows
     def predict_proba(self, X: ArrayLike) -> Array:
         """Class probabilities (n_samples, n_classes), calibrated on leave-one-out decision values without refitting.
 
         The most probable class is the one that `predict` returns.
         """
-        if arrays.is_dask(X):
-            return lazily(self, "predict_proba", X)
         return self._probabilities(X, "predict_proba")
 
-    @arrays.single_threaded_blas()
-    @np.errstate(under="ignore")
     def _probabilities(self, X: ArrayLike, method: str) -> Array:
         rows = encoded_rows(self, X, method)
         return self._completed().probabilities(rows)
 
+    @on_rows
     def predict_set(self, X: ArrayLike, coverage: float = 0.9, *, class_conditional: bool = False) -> Array:
         """Sets of classes that contain the class of a new row with the given probability.
 
@@ -326,8 +313,6 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             Whether each of ``classes_`` is in the set.
         """
         check_coverage(coverage)
-        if arrays.is_dask(X):
-            return lazily(self, "predict_set", X, coverage=coverage, class_conditional=class_conditional)
         probability = self._probabilities(X, "predict_set")
         fitted = self.fitted_
         self._require_loo(fitted.members, "Prediction sets need leave-one-out residuals")

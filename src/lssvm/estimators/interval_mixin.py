@@ -10,16 +10,14 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import Array, ArrayLike
-from ..cluster import lazily
 from ..intervals.bands import confidence_bands
 from ..intervals.jackknife import FOLDS, Jackknife, fold_labels, full_conformal
 from ..intervals.loo import LooModel, StackedLoo
 from ..intervals.scale import NoiseScale, noise_scale
-from .base import BaseLSSVM
+from .base import BaseLSSVM, on_rows
 from .fitted import OVERFLOW
-from .input_errors import check_coverage
 from .layout import same_kind
-from .validation import encoded_rows
+from .validation import check_coverage, encoded_rows
 
 METHODS = ("auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+")
 
@@ -27,8 +25,7 @@ METHODS = ("auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+")
 class IntervalMixin(BaseLSSVM):
     """Adds prediction intervals, quantiles and confidence intervals."""
 
-    @arrays.single_threaded_blas()
-    @np.errstate(over="ignore", invalid="ignore", under="ignore")
+    @on_rows
     def predict_interval(
         self,
         X: ArrayLike,
@@ -79,9 +76,6 @@ class IntervalMixin(BaseLSSVM):
         check_coverage(coverage)
         if groups is not None and method in ("full", "cv+"):
             raise ValueError(f"groups cannot be combined with method={method!r}: use 'auto', or folds with 'cv+'.")
-        if arrays.is_dask(X):
-            self._distribution(method=method)  # which all blocks share
-            return lazily(self, "predict_interval", X, coverage=coverage, method=method, folds=folds, groups=groups)
         X, rows = self._new_rows(X, "predict_interval")
         if method == "full":
             self._warn_of_fixed_widths()
@@ -94,8 +88,7 @@ class IntervalMixin(BaseLSSVM):
             ends = found.intervals(rows, float(coverage), minmax=method == "jackknife-minmax")
         return self._shaped(ends, X)
 
-    @arrays.single_threaded_blas()
-    @np.errstate(over="ignore", invalid="ignore", under="ignore")
+    @on_rows
     def predict_quantiles(self, X: ArrayLike, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> Array:
         """Quantiles of the predictive distribution of new targets; they never cross.
 
@@ -116,9 +109,6 @@ class IntervalMixin(BaseLSSVM):
         asked = np.asarray(levels, dtype=float)
         if asked.ndim != 1 or not ((asked > 0) & (asked < 1)).all():
             raise ValueError(f"levels={levels!r}: give a list of numbers between 0 and 1, such as [0.1, 0.5, 0.9].")
-        if arrays.is_dask(X):
-            self._distribution()  # which all blocks share
-            return lazily(self, "predict_quantiles", X, levels=levels)
         X, rows = self._new_rows(X, "predict_quantiles")
         return self._shaped(self._distribution().quantiles(rows, asked), X)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,14 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from .. import arrays
 from ..arrays import Array, ArrayLike
-from ..cluster import lazily
-from ..problem import Problem
 from ..progress import counted
 from ..tables import refuse_lazy
-from ..tune import warn_of_no_signal
+from .base import on_rows
 from .chunks import ChunkedLSSVM
-from .fitted import FittedModel
-from .input_errors import refuse_times, score_of
 from .interval_mixin import IntervalMixin
 from .layout import Layout, Table, same_kind
 from .planning import ColumnNames, GivenC, KernelFunction, Steps, Verbosity, Weighting
-from .validation import validate
+from .validation import refuse_times, score_of, validate
 
 
 class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):
@@ -130,21 +125,16 @@ class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):
         self.categorical_features = categorical_features
         self.verbose = verbose
 
-    def _check_signal(self, problems: Sequence[Problem], fitted: FittedModel) -> None:
-        rows = fitted.loo_values
-        if rows is not None and not all(problem.is_known for problem in problems):
-            warn_of_no_signal(rows.actual, rows.residuals, arrays.to_numpy(problems[0].weights))
-
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, Array]:
         """Validated rows and targets."""
         refuse_lazy("y", y)
         refuse_times("y", y)
-        layout, X, y = validate(self, X, y, multi_output=True, y_numeric=True, **options)
+        layout, X, y = validate(self, X, y, multi_output=True, **options)
         if issparse(y):
             raise TypeError("y is a sparse matrix: give a dense array.")
         try:
             y = arrays.like(y, X) + 0.0  # a copy
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(
                 f"y contains values that are not numeric ({error}): LSSVR predicts numbers, LSSVC classes."
             ) from None
@@ -161,14 +151,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):
             raise ValueError(f"y has {found}, but the model was fitted with {layout.outputs}: give the same outputs.")
         return Table(layout, X, targets, same_kind(weights, X))
 
-    def _count_labels(self, y: Array, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.empty(0), np.empty(0)
-
-    def _with_classes(
-        self, layout: Layout, labels: np.ndarray, totals: np.ndarray, rows: int, classes: Any = None
-    ) -> Layout:
-        return layout
-
+    @on_rows
     def predict(self, X: ArrayLike) -> Array:
         """Predict the targets f(x).
 
@@ -181,10 +164,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):
         -------
         array (n_samples,) or (n_samples, n_outputs)
         """
-        if arrays.is_dask(X):
-            return lazily(self, "predict", X)
-        f = self._values(X, "predict")
-        return self.fitted_.layout.squeezed(f)
+        return self._values(X, "predict")
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Coefficient of determination R^2 of the predictions."""
