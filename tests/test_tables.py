@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from lssvm.tables import cells, number_of, numbers_of, readable, texts_of
+from lssvm.tables import cells
+from lssvm.tables.cells import number_of, numbers_of, readable, texts_of
 
 pyarrow = pytest.importorskip("pyarrow")
 

@@ -44,21 +44,21 @@ FIT = ("fit", "table.csv", "-y", "y", "-o", "m.lssvm")
             "x,y\n" + "1,2.5\n" * 9 + "abc,1.5\n",
             FIT,
             1,
-            r"'x' contains a value that is not numeric \('abc' in row 11\).*--categorical x",
+            r"'x' contains a value that is not a finite number \('abc' in row 11\).*--categorical x",
         ),
         ("x,y\n" + "1,2.5\n" * 9 + "2,1.5 EUR\n", FIT, 1, r"'1.5 EUR' in row 11.*--task classification"),
-        ("x,y\n" + "1,2.5\n" * 9 + "1e999,1.5\n", FIT, 1, r"column 'x' .* is infinite \('1e999' in row 11\)"),
-        ("x,y\n" + "1,2.5\n" * 9 + "2,-inf\n", FIT, 1, r"column 'y' .* is infinite \('-inf' in row 11\)"),
+        ("x,y\n" + "1,2.5\n" * 9 + "1e999,1.5\n", FIT, 1, r"'x' .* is not a finite number \('1e999' in row 11\)"),
+        ("x,y\n" + "1,2.5\n" * 9 + "2,-inf\n", FIT, 1, r"column 'y' .* is not a finite number \('-inf' in row 11\)"),
         (
             "x,y\n" + "1,2.5\n" * 9 + "inf,1.5\nabc,1\n",
             FIT,
             1,
-            r"column 'x' .* infinite or not numeric \('inf' in row 11, 'abc' in row 12\)",
+            r"column 'x' .*2 values that are not finite numbers \('inf' in row 11, 'abc' in row 12\)",
         ),
         ("x,y\n1,a\n2,a\n", FIT, 1, "only one class, 'a'"),
         ("x,y\n" + "1,3\n2,3\n" * 9, FIT, 1, "'y' has the same value in all rows, '3'"),
         ("x,y\n" + "1,3\n2,3\n" * 9, (*FIT, "--task", "classification"), 1, "only one class, '3'"),
-        ("x,y\n" + "".join(f"{i},n{i}\n" for i in range(9)), FIT, 1, "9 distinct texts in 9 rows, too many"),
+        ("x,y\n" + "".join(f"{i},n{i}\n" for i in range(9)), FIT, 1, "9 distinct values in 9 rows, too many"),
         ("x,y\n1,\n2,\n", FIT, 1, "'y' has no values"),
         ("x,y\n1,2\n", FIT, 1, "has 1 row, but at least 2"),
         ("x;y\n" + "".join(f"{i};€ {i}.000,5\n" for i in range(9)), FIT, 1, r"\('€ 0.000,5'\): write plain numbers"),
@@ -120,14 +120,14 @@ def test_mistakes_get_a_message_that_explains_what_to_do(run, folder, content, a
         (
             "age,city\nforty,Oslo\n",
             (),
-            "'age' contains a value that is not numeric \\('forty' in row 2\\): correct it, or leave",
+            "'age' contains a value that is not a finite number \\('forty' in row 2\\): correct it, or leave",
         ),
         (
             "age,city\n1e999,Oslo\n",
             (),
-            "'age' contains a value that is infinite \\('1e999' in row 2\\): correct it, or leave",
+            "'age' contains a value that is not a finite number \\('1e999' in row 2\\): correct it, or leave",
         ),
-        ("age,city\n1,7\n2,\n", (), "column 'city' contained text in fit, but now contains numbers \\('7' in row 2\\)"),
+        ("age,city\n1,7\n2,\n", (), "column 'city' contained text in fit, but now contains numbers \\(7.0\\): give"),
         ("age,city\n1,Oslo\n", ("-o", "new.csv"), "'new.csv' is also another file of this command"),
         ("age,city\n", (), "no rows below its header"),
         ("age,city\n1,Oslo\n", ("--proba",), "--proba is for classification"),
@@ -152,7 +152,7 @@ def test_infinite_values_of_parquet_are_named(run, folder):
     result = run("fit", "rows.parquet", "-y", "price", "-o", "m.lssvm")
     assert result.exit_code == 1
     assert re.search(
-        r"column 'age' contains 2 values that are infinite \('inf' in row 4, 'inf' in row 6\)", result.stderr
+        r"column 'age' contains 2 values that are not finite numbers \('inf' in row 4, 'inf' in row 6\)", result.stderr
     )
     assert run("fit", "rows.parquet", "-y", "price", "-o", "m.lssvm", "--categorical", "age").exit_code == 0
     assert "inf" in load("m.lssvm").fitted_.layout.columns.columns[0].values
@@ -162,7 +162,7 @@ def test_mistakes_in_the_target_of_other_rows(run, folder, fitted):
     (folder / "other.csv").write_text("age,city,price\n1,Oslo,2\n2,Oslo,much\n")
     result = run("report", fitted, "other.csv")
     assert result.exit_code == 1
-    assert "'price' contains a value that is not numeric ('much' in row 3): correct it;" in result.stderr
+    assert "'price' contains a value that is not a finite number ('much' in row 3): correct it;" in result.stderr
     assert "--task" not in result.stderr  # no option of report
     (folder / "other.csv").write_text("age,city,price\n1,Oslo,2\n")
     assert "1 row with a target, but at least 2 are required" in run("report", fitted, "other.csv").stderr

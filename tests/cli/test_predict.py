@@ -364,7 +364,7 @@ def test_unknown_categories_are_reported(run, folder, fitted):
 
 def test_the_size_of_the_pieces_does_not_matter(run, folder, fitted, monkeypatch):
     whole = run("predict", fitted, "people.csv", "--interval", "0.9")
-    monkeypatch.setattr(cli.predicting, "PIECE", 7)
+    monkeypatch.setattr(cli.models, "PIECE", 7)
     pieces = run("predict", fitted, "people.csv", "--interval", "0.9")
     assert pieces.stderr == whole.stderr
     found, expected = (list(csv.reader(result.stdout.splitlines())) for result in (pieces, whole))

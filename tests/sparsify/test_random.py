@@ -119,7 +119,7 @@ def test_pivots_are_distinct_and_stop_at_the_rank(n):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 3))
     problem = Problem(kernels.Polynomial(2), X, X[:, :1], np.ones(200), C=1.0)
-    with within(5):
+    with within(60):
         support = RandomlyPivoted(n, random_state=0)(problem).support
     assert len(np.unique(support)) == len(support) == min(n, 10)  # monomials of degree up to 2 in 3 variables
     assert residual_trace(problem.kernel(X, X), support) < 1e-8 * n or n < 10

@@ -6,7 +6,7 @@ only. Exit codes: 0 for success, 1 if the work failed, 2 if the command was call
 NumPy, matplotlib and the library itself are imported inside the commands, so that ``--help`` stays fast.
 """
 
-from . import fitting, models, predicting  # noqa: F401  (each module adds its commands to `main`)
+from . import fitting, models  # noqa: F401  (each module adds its commands to `main`)
 from .program import main
 
 __all__ = ["main"]

@@ -1,25 +1,24 @@
-"""`lssvm fit`."""
+"""`lssvm fit` and `demo`."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from contextlib import suppress
+import shlex
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .. import progress
+from ..files import written
 from ..progress import counted
 from . import program
 from .models import model_facts
 from .program import FILE, main, say
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from .roles import Roles
 
 MEMORY_SHARE = 0.5  # a fit that needs more than this share of the free memory is done in chunks
@@ -30,6 +29,7 @@ CODINGS = ("auto", "one-vs-rest", "one-vs-one")
 LOSSES = ("auto", "squared", "squared_hinge", "logistic")
 ROBUST = ("hampel", "huber", "logistic", "myriad")
 MISSING = "Fill in missing cells, or drop their rows."
+PICTURE = "File for the picture; its extension determines the format."
 CODING = "How several classes are separated; chosen by leave-one-out by default."
 
 
@@ -75,21 +75,20 @@ def fit(
     from .. import diagnose
     from ..estimators import LSSVC, LSSVR
     from ..persist import save
+    from ..tables.cells import numbers_rows
     from .reading import open_table
-    from .roles import Rows, plan
+    from .roles import Rows, listed, plan
 
     start = perf_counter()
-    source = open_table(data, **reading)
-    with program.row_counter() as seen:
-        roles, scans, remarks = plan(source, target, task=task, drop=drop, categorical=categorical, seen=seen)
+    source, seen = open_table(data, **reading), program.row_counter("reading")
+    roles, scans, remarks = plan(source, target, task=task, drop=drop, categorical=categorical, seen=seen)
     for remark in remarks:
         say(remark)
     read = perf_counter()
-    option = "--coding" if loss is None else "--loss"
     if not roles.labels and (loss or coding):
         raise click.UsageError(
-            f"{option} is for classification, but {target!r} contains numbers to predict: omit it, or use "
-            "--task classification."
+            f"{'--loss' if loss else '--coding'} is for classification, but {target!r} contains numbers to predict: "
+            "omit it, or use --task classification."
         )
     model: Any = LSSVR(robust=robust)
     if roles.labels:
@@ -109,11 +108,24 @@ def fit(
         else:
             X, y = rows.all()
             n_rows = len(y)
+            for name, is_text in roles.inputs.items():
+                if not is_text and numbers_rows(X[name].to_numpy()):
+                    remedy = f"drop it with --drop {shlex.quote(name)}, unless their order matters"
+                    remarks.append(f"column {name!r} numbers the rows: {remedy}")
+                    say(remarks[-1])
         label = f"fitting {n_rows} rows, {counted(len(roles.inputs), 'column')}"
-        with program.bar(label) as line, progress.listening(line):
+        line = progress.Line(label) if program.shows_progress() else nullcontext(lambda share: None)
+        with line as listener, progress.listening(listener):
             model.fit_chunks(rows) if chunked else model.fit(X, y)
-        for remark in _after_fit(model, scans, len(rows.dropped) - scans[target].missing):
-            say(remark)
+        dropped = len(rows.dropped) - scans[target].missing
+        if dropped:
+            say(f"rows with missing cells are dropped: {dropped}")
+        encoder = model.fitted_.layout.encoder  # columns that look like identifiers are not among its categories
+        found = [str(column.name) for column in encoder.columns if column.kind == "category"] if encoder else []
+        counts = {name: scans[name].counts for name in found}
+        if counts:
+            sizes = [f"{name!r} ({'more than 1000' if own is None else len(own)})" for name, own in counts.items()]
+            say(f"treated as categorical: {listed(sizes)}")
     done = perf_counter()
     model.table_ = dict(
         target=target,
@@ -122,7 +134,7 @@ def fit(
         model=output.name,
         row=source.first_row,
         dropped=rows.dropped,
-        warnings=[remark for remark in remarks if remark.startswith("column ")] + raised,
+        warnings=[remark for remark in remarks if remark.startswith("column")] + raised,
         seconds={"read and check the table": read - start, "fit and tune": done - read},
     )
     save(model, output)
@@ -143,23 +155,46 @@ def fit(
     program.print_values(result, as_json)
 
 
-def _after_fit(model: Any, scans: dict[str, Any], dropped: int) -> Iterator[str]:
-    """What only the fit decides: rows with a target that are dropped, and columns that are not identifiers."""
-    from .roles import listed
+@main.command()
+@click.option("--output", type=FILE, default=Path("demo.png"), show_default=True, help=PICTURE)
+def demo(output: Path) -> None:
+    """Fit the motorcycle data and draw the result.
 
-    if dropped:
-        yield f"rows with missing cells are dropped: {dropped}"
-    columns = model.fitted_.layout.encoder
-    found = [str(column.name) for column in columns.columns if column.kind == "category"] if columns else []
-    counts = {name: scans[name].counts for name in found}
-    sizes = [f"{name!r} ({'more than 1000' if own is None else len(own)})" for name, own in counts.items()]
-    if sizes:
-        yield f"treated as categorical: {listed(sizes)}"
+    Nothing is set by hand: kernels, widths, C and the weights of the models are chosen by leave-one-out.
+    """
+    program.check_output(output, "--output")
+    from time import perf_counter
+
+    from lssvm import LSSVR, datasets, plotting
+
+    X, y = datasets.load_motorcycle(return_X_y=True)
+    start = perf_counter()
+    model = LSSVR().fit(X, y)
+    seconds = perf_counter() - start
+    result = {"data": "motorcycle: head acceleration (g) against time (ms)"} | model_facts(model)
+    result["seconds"] = f"{seconds:.3f}"
+    try:
+        from matplotlib.figure import Figure  # not pyplot: no display, no global state
+    except ImportError:
+        click.echo('No picture was drawn, because matplotlib is missing: pip install "lssvm[plot]"', err=True)
+    else:
+        figure = Figure(figsize=(7.5, 4.5), layout="constrained")
+        axes = figure.add_subplot(title="Motorcycle crashes: all parameters chosen by leave-one-out")
+        plotting.FitDisplay.from_estimator(model, ax=axes)
+        axes.set(xlabel="time after impact (ms)", ylabel="head acceleration (g)")
+        try:
+            with written(output) as file:
+                figure.savefig(file, dpi=150, format=output.suffix[1:] or "png")
+        except (OSError, ValueError) as error:
+            program.print_values(result, as_json=False)
+            raise click.ClickException(f"--output '{output}' cannot be written: {error}") from error
+        result["picture"] = str(output)
+    program.print_values(result, as_json=False)
 
 
 def _encoded_columns(roles: Roles, scans: dict[str, Any]) -> int:
     """The number of columns after encoding, at most."""
-    from ..tables import MOST_VALUES
+    from ..tables.encoding import MOST_VALUES
 
     counts = (scans[name].counts for name, is_text in roles.inputs.items() if is_text)
     return len(roles.inputs) + sum(MOST_VALUES if own is None else min(len(own), MOST_VALUES) for own in counts)

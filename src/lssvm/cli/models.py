@@ -1,34 +1,35 @@
-"""`lssvm report`, `export`, `inspect` and `demo`, and fitted models as several commands need them."""
+"""`lssvm predict`, `report`, `export` and `inspect`, and the key properties of a fitted model."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import os
-from contextlib import suppress
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import nullcontext, suppress
+from math import inf, isnan
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..files import written
+from ..progress import counted
 from . import program
-from .program import FILE, main, say
+from .program import FILE, main, printable, say
 
 if TYPE_CHECKING:
-    from typing import Any
-
+    from .reading import Batch
     from .roles import Roles
 
-PICTURE = "File for the picture; its extension determines the format."
-
-
-def own_spelling(model: Any, y: Any) -> Any:
-    """Labels in the spelling of the model: programs write boolean values differently."""
-    import numpy as np
-
-    own = {str(label).lower(): label for label in getattr(model, "classes_", ())}
-    if y.dtype.kind != "U" or not own.keys() <= {"true", "false"}:
-        return y
-    return np.array([own.get(text.lower(), text) for text in y.tolist()])
+PIECE = 10_000  # number of rows predicted at once
+LISTED = 5  # unknown categories that are named
+SEPARATOR = "; "  # between the classes of a set
+INTERVAL = "Add the bounds of prediction intervals with this coverage, e.g. 0.9."
+SET = "Add the set of classes that contains the actual class with this probability, e.g. 0.9."
 
 
 def load_model(path: str) -> tuple[Any, Roles]:
@@ -83,7 +84,150 @@ def model_facts(model: Any) -> dict[str, Any]:
     return result
 
 
-# Commands -------------------------------------------------------------------------------------------------------------
+def _share(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
+    """Check a coverage."""
+    if value is not None and not 0 < value < 1:
+        percent = f": {value:g} % is {value / 100:g}" if 1 < value < 100 else ", e.g. 0.9"
+        raise click.BadParameter(f"{value:g} is not between 0 and 1{percent}.")
+    return value
+
+
+@main.command()
+@program.model_argument
+@program.data_argument
+@click.option("-o", "--output", metavar="CSV", type=FILE, help="File for the predictions; standard output by default.")
+@click.option("--interval", type=float, metavar="COVERAGE", callback=_share, help=INTERVAL)
+@click.option("--set", "coverage", type=float, metavar="COVERAGE", callback=_share, help=SET)
+@click.option("--proba", is_flag=True, help="Add the probability of each class.")
+@click.option("--raw", is_flag=True, help="Write class names unchanged, even if they look like formulas.")
+@program.reading_options
+@program.json_option
+def predict(
+    model: str,
+    data: str,
+    output: Path | None,
+    interval: float | None,
+    coverage: float | None,
+    proba: bool,
+    raw: bool,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Predict the rows of a table, one line per row: CSV or, with --json, one JSON object per line.
+
+    If the table also contains the target, the error is reported on standard error. In CSV, class names that a
+    spreadsheet would run as formulas (=1+1) get a leading ', unless --raw is given.
+    """
+    program.check_output(output, "-o", model, data)
+    if output is None:
+        program.check_standard_output("give -o FILE")
+    from .reading import open_table
+
+    fitted, roles = load_model(model)
+    if interval is not None and roles.labels:
+        raise click.UsageError("--interval is for regression, but this model predicts classes: use --set or --proba.")
+    if (proba or coverage is not None) and not roles.labels:
+        option = "--proba" if proba else "--set"
+        raise click.UsageError(f"{option} is for classification, but this model predicts numbers: use --interval 0.9.")
+    source = open_table(data, **reading)
+    roles.check(source)
+    formulas = [] if raw or as_json else [label for label in getattr(fitted, "classes_", ()) if _is_formula(label)]
+    if formulas:
+        found = ", ".join(map(repr, map(str, formulas[:5]))) + (" ..." if len(formulas) > 5 else "")
+        say(f"class names that a spreadsheet would run as formulas get a leading ' ({found}); use --raw to omit it")
+    on_terminal = output is None and sys.stdout.isatty()
+    seen = (lambda rows: None) if output is None else program.row_counter("predicting")
+    scored = roles.target in source.names
+    names = [*roles.inputs, *([str(roles.target)] if scored else [])]
+    unknown: Counter[str] = Counter()
+    losses: list[Any] = []
+    with nullcontext() if output is None else written(output) as file:
+        for batch in source.batches(names, PIECE):
+            X = roles.frame(batch)
+            _count_unknown(fitted, X, unknown)
+            columns = _predictions(fitted, X, interval, coverage, proba)
+            if scored:
+                losses += _losses(roles, batch, columns["prediction"])
+            text = _json_lines(columns) if as_json else _csv_lines(zip(*columns.values(), strict=True), raw)
+            text = printable(text) if on_terminal else text
+            if not (batch.start or as_json):  # only after the first rows are predicted: a failure writes nothing
+                text = (
+                    printable(_csv_lines([columns])) + text
+                )  # labels must not control a terminal, wherever it is read
+            click.echo(text.encode(), file, nl=False)
+            seen(batch.start + batch.rows)
+    for category, count in unknown.most_common(LISTED):
+        rows = counted(count, "row")
+        say(f"the category {category} ({rows}) is unknown to the model and is treated as different from all known ones")
+    if len(unknown) > LISTED:
+        more = counted(len(unknown) - LISTED, "more category is", "more categories are")
+        say(f"{more} unknown to the model")
+    if losses:
+        mean = sum(losses) / len(losses)
+        error = f"error rate {mean:.2%}" if roles.labels else f"root mean square error {mean**0.5:.4g}"
+        say(f"{error} on {counted(len(losses), 'row')} with {roles.target!r}")
+    program.progress_line("")
+
+
+def _count_unknown(fitted: Any, X: Any, unknown: Counter[str]) -> None:
+    """Count the texts that are none of the categories of the model."""
+    columns = fitted.fitted_.layout.encoder
+    for column in () if columns is None else columns.columns:
+        if column.kind == "category" and not column.pooled:
+            found = Counter(X[column.name].drop_null().to_pylist())
+            unknown.update({f"{column.name}={v}": count for v, count in found.items() if v not in column.values})
+
+
+def _predictions(fitted: Any, X: Any, interval: float | None, coverage: float | None, proba: bool) -> dict[str, Any]:
+    """The output columns for some rows, as plain values."""
+    columns = {"prediction": fitted.predict(X).tolist()}
+    if interval is not None:
+        columns["lower"], columns["upper"] = fitted.predict_interval(X, interval).T.tolist()
+    if coverage is not None:
+        columns["set"] = [fitted.classes_[inside].tolist() for inside in fitted.predict_set(X, coverage)]
+    if proba:
+        names = [f"P({label})" for label in fitted.classes_]
+        columns |= zip(names, fitted.predict_proba(X).T.tolist(), strict=True)
+    return columns
+
+
+def _losses(roles: Roles, batch: Batch, predicted: list[Any]) -> list[float]:
+    """The squared error of each row with a target; for classes, whether it is wrong."""
+    import numpy as np
+
+    try:
+        y, use = roles.targets(batch)
+    except ValueError:  # a column of the same name with other contents
+        return []
+    found, y = np.asarray(predicted)[use], y[use]
+    return np.asarray(found != y if roles.labels else (found - y) ** 2, dtype=float).tolist()
+
+
+def _is_formula(label: Any) -> bool:
+    """Whether a spreadsheet may run a text as a formula. Numbers (-1) and single signs (+) are not formulas."""
+    if not isinstance(label, str) or not label.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
+        return False
+    from ..tables.cells import number_of
+
+    return isnan(number_of(label)) and any(map(str.isalnum, label))
+
+
+def _json_lines(columns: dict[str, list[Any]]) -> str:
+    """One object per line; infinite ends of intervals become null, because JSON has no infinity."""
+    lines = zip(*columns.values(), strict=True)
+    objects = ({n: None if v in (inf, -inf) else v for n, v in zip(columns, line, strict=True)} for line in lines)
+    return "".join(json.dumps(values, ensure_ascii=False) + "\n" for values in objects)
+
+
+def _csv_lines(lines: Iterable[Iterable[Any]], raw: bool = True) -> str:
+    """Lines of CSV: sets of classes become one text, and formulas are escaped unless `raw`."""
+    text = io.StringIO()
+    joined = ([SEPARATOR.join(map(str, cell)) if isinstance(cell, list) else cell for cell in line] for line in lines)
+    cells = ([f"'{cell}" if not raw and _is_formula(cell) else cell for cell in line] for line in joined)
+    csv.writer(text, lineterminator="\n").writerows(cells)
+    return text.getvalue()
+
+
 @main.command()
 @program.model_argument
 @click.argument("data", metavar="[DATA]", required=False)
@@ -115,7 +259,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
         if roles.target not in source.names:
             raise ValueError(f"{data} lacks the target column {roles.target!r}: add it, or omit DATA.")
         X, y = Rows(source, roles).all()
-        to_html(fitted, output, X=X, y=own_spelling(fitted, y))
+        to_html(fitted, output, X=X, y=y)
     program.progress_line("")
     program.print_path(output)
 
@@ -137,9 +281,8 @@ def export(model: str, kind: str, output: Path | None) -> None:
     program.check_output(output, "-o", model)
     fitted = load(model)
     result = getattr(exporter, f"to_{kind}")(fitted)
-    content = result.SerializeToString() if hasattr(result, "SerializeToString") else result
     with written(output) as file:
-        file.write(content if isinstance(content, bytes) else str(content).encode())
+        file.write(result.encode() if isinstance(result, str) else result.SerializeToString())
     if hasattr(fitted, "feature_names_in_"):
         from .roles import Roles
 
@@ -168,46 +311,3 @@ def inspect(model: str, as_json: bool) -> None:
         ]
     result["bytes"] = os.path.getsize(model)
     program.print_values(result, as_json)
-
-
-@main.command()
-@click.option("--output", type=FILE, default=Path("demo.png"), show_default=True, help=PICTURE)
-def demo(output: Path) -> None:
-    """Fit the motorcycle data and draw the result.
-
-    Nothing is set by hand: kernels, widths, C and the weights of the models are chosen by leave-one-out.
-    """
-    program.check_output(output, "--output")
-    from time import perf_counter
-
-    from lssvm import LSSVR, datasets, diagnose, plotting
-
-    X, y = datasets.load_motorcycle(return_X_y=True)
-    start = perf_counter()
-    model = LSSVR().fit(X, y)
-    seconds = perf_counter() - start
-    table = {
-        "data": "motorcycle: head acceleration (g) against time (ms)",
-        "rows": len(X),
-        "basis": len(diagnose.basis_points(model)),
-        "kernels": " + ".join(diagnose.member_words(model)),
-        "leave-one-out RMSE": f"{diagnose.scores(model)['rmse']:.4g} g",
-        "seconds": f"{seconds:.3f}",
-    }
-    try:
-        from matplotlib.figure import Figure  # not pyplot: no display, no global state
-    except ImportError:
-        click.echo('No picture was drawn, because matplotlib is missing: pip install "lssvm[plot]"', err=True)
-    else:
-        figure = Figure(figsize=(7.5, 4.5), layout="constrained")
-        axes = figure.add_subplot(title="Motorcycle crashes: all parameters chosen by leave-one-out")
-        plotting.FitDisplay.from_estimator(model, ax=axes)
-        axes.set(xlabel="time after impact (ms)", ylabel="head acceleration (g)")
-        try:
-            with written(output) as file:
-                figure.savefig(file, dpi=150, format=output.suffix[1:] or "png")
-        except (OSError, ValueError) as error:
-            program.print_values(table, as_json=False)
-            raise click.ClickException(f"--output '{output}' cannot be written: {error}") from error
-        table["picture"] = str(output)
-    program.print_values(table, as_json=False)

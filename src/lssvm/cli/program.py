@@ -1,4 +1,4 @@
-"""The command group with its error handling, options shared by several commands, printed output and progress bars."""
+"""The command group with its error handling, options shared by several commands, printed output and progress."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ from importlib import import_module
 from math import isfinite
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from .. import progress
 from ..files import is_stream
 from ..progress import counted
-
-if TYPE_CHECKING:
-    from typing import Any
 
 Command = TypeVar("Command", bound=Callable[..., None])
 # Control characters other than tab and line break, direction overrides, lone surrogates
@@ -72,12 +69,11 @@ class Program(click.Group):
         except click.ClickException as error:
             vars(error)["message"] = printable(error.message)  # type checkers consider this attribute final
             raise
-        except PermissionError as error:
-            remedy = "Ask its owner for access, or choose another file."
-            message = f"permission denied: {error.filename!r}. {remedy}"
-            raise click.ClickException(printable(message)) from error
         except (ImportError, MemoryError, OSError, TypeError, ValueError) as error:
-            raise click.ClickException(printable(str(error))) from error
+            message = str(error)
+            if isinstance(error, PermissionError):
+                message = f"permission denied: {error.filename!r}. Ask its owner for access, or choose another file."
+            raise click.ClickException(printable(message)) from error
 
 
 @click.group(name="lssvm", cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
@@ -93,14 +89,13 @@ def main() -> None:
 
 def reading_options(command: Command) -> Command:
     """Options for the format of a text file, if it cannot be inferred."""
-    for option in (
-        click.option("--encoding", help="Encoding of text files; UTF-8 by default."),
-        click.option("--header/--no-header", default=None, help="Whether the first line contains the column names."),
-        click.option("--decimal", type=click.Choice([".", ","]), help="Decimal separator; inferred by default."),
-        click.option("--delimiter", help="Delimiter of text files; inferred by default. \\t is a tab."),
-    ):
-        command = option(command)
-    return command
+    command = click.option("--encoding", help="Encoding of text files; UTF-8 by default.")(command)
+    header = "Whether the first line contains the column names."
+    command = click.option("--header/--no-header", default=None, help=header)(command)
+    decimal = "Decimal separator; inferred by default."
+    command = click.option("--decimal", type=click.Choice([".", ","]), help=decimal)(command)
+    delimiter = "Delimiter of text files; inferred by default. \\t is a tab."
+    return click.option("--delimiter", help=delimiter)(command)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -137,10 +132,7 @@ def check_output(path: Path | None, option: str, *others: str | Path | None) -> 
 
 def _same_file(path: Path, other: Path) -> bool:
     """Whether two names are those of one file; it may have several names (hard links), or not exist yet."""
-    try:
-        return path.samefile(other)
-    except OSError:
-        return path.resolve() == other.resolve()
+    return path.resolve() == other.resolve() or (path.exists() and other.exists() and path.samefile(other))
 
 
 def check_standard_output(remedy: str) -> None:
@@ -208,18 +200,6 @@ def progress_line(text: str) -> None:
         progress.write(sys.stderr, f"\r\x1b[K{text}")
 
 
-@contextmanager
-def row_counter() -> Iterator[Callable[[int], None]]:
-    """A function that shows how many rows have been read."""
-    yield lambda rows: progress_line(f"reading: {counted(rows, 'row')}")
-    progress_line("")
-
-
-@contextmanager
-def bar(label: str, *, shown: bool = True) -> Iterator[progress.Listener]:
-    """A bar on a terminal that shows a share of the work and the time left."""
-    if not (shown and shows_progress()):
-        yield lambda share: None
-        return
-    with progress.Line(label) as line:
-        yield line
+def row_counter(label: str) -> Callable[[int], None]:
+    """A function that shows how many rows have been read or predicted."""
+    return lambda rows: progress_line(f"{label}: {counted(rows, 'row')}")

@@ -17,7 +17,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ..tables import is_number, readable
+import numpy as np
+
+from ..tables.cells import is_number, numbers_of, readable
 from .program import parts_of
 
 DELIMITERS = ",;\t|"
@@ -54,6 +56,25 @@ class Batch:
         """The number of a row in messages, from its position in the batch."""
         return self.source.first_row + self.start + place
 
+    def cells(self, name: str) -> Any:
+        """The cells of a column; TableError if they are neither numbers nor text."""
+        if self.columns[name] is None:
+            raise TableError(f"{self.source.name}: column {name!r} contains neither numbers nor text: convert it.")
+        return self.columns[name]
+
+    def numbers(self, name: str, remedy: str) -> np.ndarray:
+        """The numbers of a column, NaN for missing cells; TableError for other cells."""
+        cells = self.cells(name)
+        values, odd = numbers_of(cells, self.source.decimal)
+        if odd:
+            raise odd_cells(self.source.name, name, [(str(cells[odd[0]]), self.number(odd[0]))], remedy)
+        return values
+
+    def has_only_numbers(self, name: str) -> bool:
+        """Whether there are numbers and missing cells in a column, but no other cells."""
+        values, odd = numbers_of(self.cells(name), self.source.decimal)
+        return not odd and bool(np.isfinite(values).any())
+
 
 @dataclass(frozen=True)
 class Source:
@@ -77,6 +98,8 @@ class Source:
                     part = block.slice(first, rows)
                     yield Batch(self, start, len(part), dict(zip(names, map(readable, part.columns), strict=True)))
                     start += len(part)
+        if not start:
+            raise TableError(f"{self.name} has no rows below its header: give a file with data.")
 
 
 @contextmanager
@@ -120,10 +143,8 @@ def open_table(path: str, **options: Any) -> Source:
     elif not file.is_dir() and not file.is_file():
         with open(path, "rb") as stream:
             file = _copy(stream, name)
-    if file.is_dir() or file.suffix.lower() in (".parquet", ".pq") or _is_parquet(str(file)):
+    if file.is_dir() or _is_parquet(str(file)):
         return _open_parquet(file, name)
-    if file.suffix.lower() in (".xlsx", ".xls", ".ods"):
-        raise TableError(f"{path!r} is a spreadsheet: save it as CSV (UTF-8) first.")
     with _explained_errors(name):
         return _open_text(str(file), name, **options)
 
@@ -185,9 +206,7 @@ def _open_text(
         lines = list(_first_lines(file))
         is_cut = bool(file.readline())
     stated = STATED_DELIMITER.fullmatch(lines[0]) if lines else None  # in a line above the table, as Excel writes it
-    above = int(bool(stated))
-    while above < len(lines) and not lines[above].strip("\r\n"):
-        above += 1
+    above = next((n for n in range(int(bool(stated)), len(lines)) if lines[n].strip("\r\n")), len(lines))
     lines = lines[above:]
     found = (delimiter or (stated[1] if stated else _sniff(lines))).replace("\\t", "\t")
     if len(found) != 1 or not found.isascii():
@@ -262,7 +281,7 @@ def _encoding(path: str, name: str, encoding: str | None) -> str:
     except LookupError:
         raise TableError(f"--encoding {encoding!r} is unknown: try utf-8, latin-1 or cp1252.") from None
     if b"\0" in start and not known.startswith(("utf-16", "utf-32")):
-        raise TableError(f"{name} is not text: give CSV, TSV or Parquet.")
+        raise TableError(f"{name} is not text: give CSV, TSV or Parquet. A spreadsheet can be saved as CSV (UTF-8).")
     return "utf-8-sig" if known == "utf-8" else encoding  # without a byte order mark
 
 
@@ -333,6 +352,13 @@ def _check_names(names: Sequence[str], source: str, hint: str = "") -> None:
         )
     if twice:
         raise TableError(f"{source}: the column name {twice[0]!r} is duplicated: give each column a unique name.{hint}")
+
+
+def odd_cells(source: str, name: str, cells: Sequence[tuple[str, int]], remedy: str, count: int = 1) -> TableError:
+    """The error about cells of a column of numbers that are no finite numbers; the first few are given with rows."""
+    found = ", ".join(f"{quoted(value)} in row {row}" for value, row in cells)
+    what = "a value that is not a finite number" if count == 1 else f"{count} values that are not finite numbers"
+    return TableError(f"{source}: column {name!r} contains {what} ({found}): {remedy}.")
 
 
 def plain_name(name: str) -> str:

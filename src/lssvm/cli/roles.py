@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
-import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +12,10 @@ import click
 import numpy as np
 
 from ..progress import counted
-from ..tables import ABSENT, MOST_LABELS, ColumnScan, is_number, number_of, numbers_of, texts_of
-from .reading import BATCH_CELLS, Batch, Source, TableError, plain_name, quoted
+from ..tables.cells import ABSENT, DATE, MOST_LABELS, SIGNED, ColumnScan, is_number, texts_of
+from .reading import BATCH_CELLS, Batch, Source, TableError, odd_cells, plain_name, quoted
 
-DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
-SIGNED = re.compile(r"([€$£¥]|[A-Z]{3}\s)?\s*[+-]?\d[\d.,'\s]*([€$£¥%]|[^\W\d]{1,3})?")  # a number and a unit
 MOST_CLASSES = 10  # integers with at most this many distinct values are classes
-MOST_LINES = 12  # columns that are dropped for the same reason are reported one by one up to this number
 REPEATED = 5  # integers with as many rows per distinct value may be classes: 3 of 29 public regression tables
 
 
@@ -61,23 +56,25 @@ class Roles:
 
         columns = {}
         for name, is_text in self.inputs.items():
-            if is_text:
-                known = self.known.get(name, ())
-                if known and not any(map(is_number, known)):
-                    _refuse_only_numbers(batch, name)
-                columns[name] = texts_of(_cells(batch, name), known)
+            known = self.known.get(name, ())
+            if not is_text or (known and not any(map(is_number, known)) and batch.has_only_numbers(name)):
+                columns[name] = pyarrow.array(batch.numbers(name, "correct it, or leave the cell empty"))
             else:
-                columns[name] = pyarrow.array(_numbers(batch, name, "correct it, or leave the cell empty"))
+                columns[name] = texts_of(batch.cells(name), known)
         return pyarrow.table(columns)
 
     def targets(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
         """The target of each row of a batch, and a mask of the rows that have one."""
         assert self.target is not None
+        known = self.known[self.target]
         if self.labels == "text":
-            texts = texts_of(_cells(batch, self.target), self.known[self.target]).to_pylist()
-            missing = {None, *ABSENT}.difference(self.known[self.target])
+            texts = texts_of(batch.cells(self.target), known).to_pylist()
+            missing = {None, *ABSENT}.difference(known)
+            spelled = {str(label).lower(): label for label in known}  # programs write boolean values differently
+            if spelled.keys() <= {"true", "false"}:
+                texts = [text and spelled.get(text.lower(), text) for text in texts]
             return np.array([text or "" for text in texts]), np.array([text not in missing for text in texts])
-        values = _numbers(batch, self.target, "correct it; the model was fitted to numbers")
+        values = batch.numbers(self.target, "correct it; the model was fitted to numbers")
         present = ~np.isnan(values)
         return (np.where(present, values, 0.0).astype(np.int64) if self.labels else values), present
 
@@ -105,7 +102,7 @@ class Rows:
                 kept = kept & ~column.is_null(nan_is_null=True).to_numpy()
             self.dropped += (batch.start + np.flatnonzero(~kept)).tolist()
             if kept.any():
-                yield (X if kept.all() else X.filter(kept)), y[kept]
+                yield X.filter(kept), y[kept]
 
     def all(self) -> tuple[Any, np.ndarray]:
         """All rows at once."""
@@ -120,50 +117,15 @@ class Rows:
         return pyarrow.concat_tables([X for X, _ in batches]), np.concatenate([y for _, y in batches])
 
 
-def _cells(batch: Batch, name: str) -> Any:
-    if batch.columns[name] is None:
-        raise TableError(f"{batch.source.name}: column {name!r} contains neither numbers nor text: convert it.")
-    return batch.columns[name]
-
-
-def _refuse_only_numbers(batch: Batch, name: str) -> None:
-    """Raise TableError if a category of words contains nothing but numbers, as the estimators do for frames."""
-    cells = _cells(batch, name)
-    values, odd = numbers_of(cells, batch.source.decimal)
-    present = np.flatnonzero(~np.isnan(values)).tolist()
-    if present and not odd:
-        raise TableError(
-            f"{batch.source.name}: column {name!r} contained text in fit, but now contains numbers "
-            f"({quoted(str(cells[present[0]]))} in row {batch.number(present[0])}): give the same columns as in fit."
-        )
-
-
-def _numbers(batch: Batch, name: str, remedy: str) -> np.ndarray:
-    cells = _cells(batch, name)
-    values, odd = numbers_of(cells, batch.source.decimal)
-    if odd:
-        words = _odd_words(batch.source.name, name, [(str(cells[odd[0]]), batch.number(odd[0]))])
-        raise TableError(f"{words}: {remedy}.")
-    return values
-
-
 def scan(
     source: Source, names: Sequence[str], seen: Callable[[int], None] = lambda rows: None
 ) -> dict[str, ColumnScan]:
     """Scan some columns of a source in one pass."""
     found = {name: ColumnScan() for name in names}
-    rows = 0
     for batch in source.batches(names):
         for name, column in found.items():
             column.add(batch.columns[name], batch.rows, source.decimal, batch.number)
-        rows += batch.rows
-        seen(rows)
-    if rows < 2:
-        if not rows:
-            raise TableError(f"{source.name} has no rows below its header: give a file with data.")
-        raise TableError(
-            f"{source.name} has 1 row, but at least 2 are required, and 30 or more to evaluate a model: add rows."
-        )
+        seen(batch.start + batch.rows)
     return found
 
 
@@ -194,6 +156,10 @@ def plan(
             f"columns, or drop fewer.{source.hint}"
         )
     scans = scan(source, [target, *names], seen)
+    if scans[target].rows < 2:
+        raise TableError(
+            f"{source.name} has 1 row, but at least 2 are required, and 30 or more to evaluate a model: add rows."
+        )
     remarks = list(source.notes)
     labels = _labels(source, target, scans[target], task, remarks)
     inputs: dict[str, bool] = {}
@@ -205,8 +171,20 @@ def plan(
             continue
         inputs[name] = name in categorical or not scans[name].is_number
         if not inputs[name] and scans[name].odd:
-            raise TableError(_odd_message(source.name, name, scans[name]))
-    dropped = [remark for reason, own in useless.items() for remark in _dropped(own, reason)]
+            option = shlex.quote(name)
+            raise odd_cells(
+                source.name,
+                name,
+                scans[name].odd_values,
+                "correct it, leave the cell empty if it is missing, treat the column as categorical with "
+                f"--categorical {option}, or use --drop {option}",
+                scans[name].odd,
+            )
+    dropped = [
+        f"{'column' if len(own) == 1 else 'columns'} {listed(list(map(repr, own)))} "
+        f"{'is' if len(own) == 1 else 'are'} dropped: {reason}"
+        for reason, own in useless.items()
+    ]
     if not inputs:
         raise TableError("\n  ".join([f"{source.name}: no input column remains.", *dropped]))
     remarks += dropped
@@ -230,7 +208,8 @@ def _labels(source: Source, target: str, column: ColumnScan, requested: str | No
         raise TableError(f"{source.name}: column {target!r} {fault}")
     if regression:
         if column.odd:
-            raise TableError(_odd_message(source.name, target, column, target=True))
+            remedy = "correct it, treat the column as classes with --task classification, or choose another target"
+            raise odd_cells(source.name, target, column.odd_values, remedy, column.odd)
         if requested is None:
             shown = f"more than {MOST_LABELS}" if values is None else str(len(values))
             repeated = values is not None and (len(values) <= MOST_CLASSES or column.present >= REPEATED * len(values))
@@ -253,74 +232,52 @@ def _labels(source: Source, target: str, column: ColumnScan, requested: str | No
 def _target_fault(column: ColumnScan, *, regression: bool, forced: bool) -> str:
     """Why a target cannot be used, and what to do; "" if it can. Numbers with mistakes are checked elsewhere."""
     values = column.values
-    many = not regression and (values is None or (not forced and len(values) > 2 and column.present < 2 * len(values)))
+    other = "choose another target with -y"
     if not column.present:
-        return "has no values: choose another target with -y."
+        return f"has no values: {other}."
     if not column.usable:
-        return "contains neither numbers nor text: choose another target."
-    if many and _all_match(DATE, column):
-        shown = quoted(column.texts[0])
-        return (
-            f"contains dates ({shown}): use numbers, e.g. the days since the first, or choose another target with -y."
-        )
-    if many and _all_match(SIGNED, column):
-        odd = column.odd_values[0][0] if column.odd_values else column.texts[0]
-        remedy = "write plain numbers, such as 1234.5, give the --decimal separator, or choose another target with -y."
-        return f"contains numbers with other characters ({quoted(odd)}): {remedy}"
-    if many and values is None:
-        other = ", or --task regression." if column.is_number else "."
-        return (
-            f"has more than {MOST_LABELS} distinct values, too many for classes: choose another target with -y{other}"
-        )
-    if many:
-        remedy = "choose another target with -y, or force it with --task classification."
-        return f"has {len(values or ())} distinct texts in {column.present} rows, too many for classes: {remedy}"
+        return f"contains neither numbers nor text: {other}."
+    if not regression and (values is None or (not forced and len(values) > 2 and column.present < 2 * len(values))):
+        example = quoted(column.odd_values[0][0] if column.odd_values else column.texts[0])
+        if column.all_match(DATE):
+            return f"contains dates ({example}): use numbers, e.g. the days since the first, or {other}."
+        if column.all_match(SIGNED):
+            remedy = "write plain numbers, such as 1234.5, give the --decimal separator, or"
+            return f"contains numbers with other characters ({example}): {remedy} {other}."
+        shown = f"more than {MOST_LABELS}" if values is None else str(len(values))
+        task = "regression" if column.is_number else "classification"
+        remedy = f", or use --task {task}" if column.is_number or values is not None else ""
+        what = f"{shown} distinct values in {column.present} rows, too many for classes"
+        return f"has {what}: {other}{remedy}."
     if values is not None and len(values) < 2 and not (regression and column.odd):
-        if regression:
-            remedy = "there is nothing to learn. Choose another target with -y."
-            return f"has the same value in all rows, {quoted(list(values))}: {remedy}"
-        remedy = "add rows of other classes, or choose another target with -y."
-        return f"has only one class, {quoted(list(values))}, but a classifier needs two: {remedy}"
+        what = "the same value in all rows" if regression else "only one class"
+        return f"has {what}, {quoted(list(values))}, but at least two are needed: add other rows, or {other}."
     return ""
 
 
 def _useless(name: str, column: ColumnScan, categorical: bool) -> str:
     """Why a column is dropped; "" if it is not."""
     if not column.usable:
-        return "it contains neither numbers nor text (dates or lists?)"
+        return "neither numbers nor text (dates or lists?)"
     if not column.present:
-        return "it is empty"
+        return "no values"
     if not name:
-        return "it has no name (row numbers written by another program?)"
+        return "no name (row numbers written by another program?)"
     if not column.missing and column.counts is not None and len(column.counts) == 1:
-        return "it has the same value in all rows"
-    if not categorical and not column.is_number and _all_match(DATE, column):
-        return f"it contains dates ({quoted(column.texts[0])}); use numbers, e.g. the year or days since the first"
+        return "the same value in all rows"
+    if not categorical and not column.is_number and column.all_match(DATE):
+        return f"dates ({quoted(column.texts[0])}); use numbers, e.g. the year or days since the first"
     return ""
-
-
-def _dropped(names: Sequence[str], reason: str) -> list[str]:
-    """What is reported of columns that are dropped for the same reason: a line for each, or one line for many."""
-    if len(names) > MOST_LINES:
-        return [f"{len(names)} columns ({listed(names)}) are dropped: {reason.replace('it', 'each', 1)}"]
-    return [f"column {name!r} is dropped: {reason}" for name in names]
-
-
-def _all_match(pattern: re.Pattern[str], column: ColumnScan) -> bool:
-    """Whether all sampled texts of a column match a pattern."""
-    return bool(column.texts) and all(pattern.fullmatch(text) for text in column.texts)
 
 
 def _doubts(name: str, column: ColumnScan, is_text: bool) -> Iterator[str]:
     """Possible mistakes in a column that is used."""
     option = shlex.quote(name)
     if not is_text:
-        if column.numbers_rows:
-            yield f"column {name!r} numbers the rows: drop it with --drop {option}, unless their order matters"
         if column.dates:
             yield (
-                f"column {name!r} looks like dates written as numbers ({column.first:.0f}): use e.g. the year or the "
-                f"days since the first, or drop it with --drop {option}"
+                f"column {name!r} looks like dates written as numbers ({column.extremes[0]:.0f}): use e.g. the year or "
+                f"the days since the first, or drop it with --drop {option}"
             )
         if column.padded:
             yield (
@@ -331,12 +288,11 @@ def _doubts(name: str, column: ColumnScan, is_text: bool) -> Iterator[str]:
             yield f"column {name!r} contains numbers and booleans, which are read as 1 and 0"
         return
     distinct = column.counts is None or len(column.counts) > MOST_CLASSES
-    if not column.is_number and distinct and (_all_match(SIGNED, column) or column.numbers >= column.odd):
+    if not column.is_number and distinct and (column.all_match(SIGNED) or column.numbers >= column.odd):
         yield (
             f"column {name!r} is treated as text, because {column.odd} of {column.present} values "
-            f"{'is' if column.odd == 1 else 'are'} not numeric, "
-            f"such as {quoted(column.odd_values[0][0])}: write plain numbers, such as -1234.5, "
-            "or give the --decimal separator"
+            f"{'is' if column.odd == 1 else 'are'} not numeric, such as {quoted(column.odd_values[0][0])}: write plain "
+            "numbers, such as -1234.5, or give the --decimal separator"
         )
     groups: dict[str, list[str]] = {}
     for text in column.counts or ():
@@ -346,36 +302,10 @@ def _doubts(name: str, column: ColumnScan, is_text: bool) -> Iterator[str]:
             yield f"column {name!r} contains {' and '.join(map(quoted, sorted(group)))}: are they the same?"
 
 
-def _odd_message(source: str, name: str, column: ColumnScan, target: bool = False) -> str:
-    where = _odd_words(source, name, column.odd_values, column.odd)
-    if target:
-        return f"{where}: correct it, treat the column as classes with --task classification, or choose another target."
-    option = shlex.quote(name)
-    return (
-        f"{where}: correct it, leave the cell empty if it is missing, treat the column as categorical with "
-        f"--categorical {option}, or use --drop {option}."
-    )
-
-
-def _odd_words(source: str, name: str, values: Sequence[tuple[str, int]], count: int = 0) -> str:
-    found = ", ".join(f"{quoted(value)} in row {row}" for value, row in values)
-    many = f"{count} values that are" if count > 1 else "a value that is"
-    return f"{source}: column {name!r} contains {many} {_fault(values, count)} ({found})"
-
-
-def _fault(values: Sequence[tuple[str, int]], count: int) -> str:
-    """What is wrong with cells of a column of numbers, of which the first few are known."""
-    infinite = [math.isinf(number_of(value)) for value, _ in values]
-    if all(infinite) and count <= len(values):
-        return "infinite"
-    return "infinite or not numeric" if any(infinite) else "not numeric"
-
-
 def _closest(name: str, source: Source) -> str:
-    near = difflib.get_close_matches(name, source.names, 1, 0.6) or [
-        other for other in source.names if other.lower() == name.strip().lower()
-    ]
-    hint = f"Did you mean {near[0]!r}? " if near else ""
+    known = {other.lower(): other for other in source.names}
+    near = difflib.get_close_matches(name.strip().lower(), known, 1)
+    hint = f"Did you mean {known[near[0]]!r}? " if near else ""
     return f"{hint}Its columns: {listed(source.names)}.{source.hint}"
 
 

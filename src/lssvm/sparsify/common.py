@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils import Bunch
 
 from .. import arrays
 from ..kernels import Kernel
@@ -64,25 +65,6 @@ class ValidatedStep(Step):
         return "validation" if np.ndim(self.validation) == 1 else ""
 
 
-def validation_rows(step: Any, problem: Problem) -> np.ndarray:
-    """The validation rows, sorted: those given, or a random share."""
-    if not step.by_row:
-        return held_out_rows(problem, step.validation, step.random_state)
-    rows, given = problem.rows, np.unique(np.asarray(step.validation))
-    if given.min() < 0 or given.max() >= problem.X.shape[0]:
-        raise ValueError(
-            f"{type(step).__name__}: validation contains rows {given.min()} to {given.max()}, but X has rows 0 to "
-            f"{problem.X.shape[0] - 1}."
-        )
-    given = np.intersect1d(given, rows)
-    if not 0 < len(given) < len(rows) - 1:
-        raise ValueError(
-            f"{type(step).__name__}: validation contains {len(given)} of the {len(rows)} rows with positive "
-            "weight: give at least 1, and leave at least 2 for training."
-        )
-    return given
-
-
 def prepared(problem: Problem, refit: bool) -> tuple[Problem, np.ndarray]:
     """The problem with its kernel chosen, and the weights of the rows, including robust weights.
 
@@ -98,11 +80,62 @@ def prepared(problem: Problem, refit: bool) -> tuple[Problem, np.ndarray]:
     return problem, arrays.to_numpy(problem.replace(reduced=False).solve().weights)
 
 
-def training(problem: Problem, held_out: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, Any]:
-    """The training rows; the basis without the validation rows, as row numbers (or None) and as points."""
-    rows = np.setdiff1d(problem.rows, held_out)
+def divided(step: Any, problem: Problem, validated: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, Any]:
+    """The training and validation rows, and the basis without the latter, as row numbers (or None) and as points.
+
+    If `validated`, the validation rows are those given, or a random share; else there are none.
+    """
+    known, held_out = problem.rows, np.empty(0, dtype=np.intp)
+    if validated and step.by_row:
+        given = np.unique(np.asarray(step.validation))
+        if given.min() < 0 or given.max() >= problem.X.shape[0]:
+            raise ValueError(
+                f"{type(step).__name__}: validation contains rows {given.min()} to {given.max()}, but X has rows 0 to "
+                f"{problem.X.shape[0] - 1}."
+            )
+        held_out = np.intersect1d(given, known)
+        if not 0 < len(held_out) < len(known) - 1:
+            raise ValueError(
+                f"{type(step).__name__}: validation contains {len(held_out)} of the {len(known)} rows with positive "
+                "weight: give at least 1, and leave at least 2 for training."
+            )
+    elif validated:
+        held_out = held_out_rows(problem, step.validation, step.random_state)
+    rows = np.setdiff1d(known, held_out)
     if problem.points is not None:
-        return rows, None, problem.points
+        return rows, held_out, None, problem.points
     support = rows if problem.support is None else np.setdiff1d(problem.support, held_out)
     support = support if len(support) else np.asarray(problem.support)
-    return rows, support, problem.kernel.basis_points(problem.X, support)
+    return rows, held_out, support, problem.kernel.basis_points(problem.X, support)
+
+
+def validation_errors(residuals: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean squares of residuals (breakpoints, rows) that are affine between the breakpoints; the weights sum to 1.
+
+    Returns the errors at the breakpoints, the smallest between every two of them, and its place, from 0 (at the first)
+    to 1: the error is a parabola.
+    """
+    step = np.diff(residuals, axis=0)
+    square, slope = step**2 @ weights, -(residuals[:-1] * step) @ weights
+    place = np.clip(np.divide(slope, square, out=np.zeros_like(slope), where=square > 0), 0.0, 1.0)
+    return residuals**2 @ weights, (residuals[:-1] + place[:, None] * step) ** 2 @ weights, place
+
+
+def with_solution(
+    problem: Problem,
+    support: np.ndarray | None,
+    points: Any,
+    coef: np.ndarray,
+    intercept: np.ndarray,
+    weights: np.ndarray,
+    paths: dict[str, Bunch],
+) -> Problem:
+    """The problem with the coefficients that a programme has found, on a basis of rows or (None) of points."""
+    return problem.with_basis(
+        support,
+        points=points if support is None else None,
+        coefficients=(arrays.like(coef, problem.X), arrays.like(intercept, problem.X)),
+        weights=arrays.like(weights, problem.weights),
+        robust=None,
+        paths=paths,
+    )

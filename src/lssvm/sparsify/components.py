@@ -15,7 +15,7 @@ from ..kernels import Additive, Kernel
 from ..problem import Problem
 from ..rules import Flag, NotNegative, Rule, Seed
 from ..tune import best_C
-from .common import VALIDATION, ValidatedStep, prepared, training, validation_rows
+from .common import VALIDATION, ValidatedStep, divided, prepared, validation_errors, with_solution
 from .max_variation import Blocks, Piece, Structure, component_blocks, solver_package
 
 LAST_RHO = 1e-3  # the grid ends at this multiple of the first rho
@@ -113,10 +113,7 @@ class Components(ValidatedStep):
         solver_package()  # before anything takes long
         given = problem
         problem, weights = prepared(problem, self.refit)
-        held_out = np.empty(0, dtype=np.intp)
-        if self.rho is None and self.validation is not None:
-            held_out = validation_rows(self, problem)
-        rows, support, points = training(problem, held_out)
+        rows, held_out, support, points = divided(self, problem, self.rho is None and self.validation is not None)
         if len(rows) < 2:
             raise ValueError(
                 f"Components: validation leaves {len(rows)} of {len(problem.rows)} rows for the path: give more "
@@ -147,16 +144,10 @@ class Components(ValidatedStep):
                 ),
                 stacklevel=arrays.user_level(),
             )
-        paths = {**problem.paths, type(self).__name__: record}
+        paths, active = {**problem.paths, type(self).__name__: record}, numbers[kept]
         if self.refit:
-            kernel, C = given.asked or (given.kernel, given.C)
-            kernel = _restricted(kernel, numbers[kept])
-            return given.replace(
-                kernel=_restricted(given.kernel, numbers[kept]) if given.is_known else kernel,
-                C=given.C if given.is_known else C,
-                asked=None if given.asked is None else (kernel, C),
-                paths=paths,
-            )
+            asked = given.asked and (_restricted(given.asked[0], active), given.asked[1])
+            return given.replace(kernel=_restricted(given.kernel, active), asked=asked, paths=paths)
         z, intercept = search.coefficients(search.rho[chosen], pieces)
         coef = np.column_stack([blocks.alpha(column) for column in z.T])
         f = np.hstack(blocks.Q) @ z
@@ -166,16 +157,8 @@ class Components(ValidatedStep):
                 f"Components: rounding errors change predictions by up to {lost:.2g}: centre and scale your features.",
                 stacklevel=arrays.user_level(),
             )
-        coefficients = arrays.like(coef, problem.X), arrays.like(intercept, problem.X)
-        basis: dict[str, Any] = {"support": support} if support is not None else {"points": points}
-        return problem.with_basis(
-            **basis,
-            kernel=_restricted(problem.kernel, numbers[kept]),
-            coefficients=coefficients,
-            weights=arrays.like(weights, problem.weights),
-            robust=None,
-            paths=paths,
-        )
+        solved = with_solution(problem, support, points, coef, intercept, weights, paths)
+        return solved.replace(kernel=_restricted(problem.kernel, active))
 
 
 def _refit_score(
@@ -244,21 +227,22 @@ class _Search:
     def by_validation(self) -> tuple[int, list[Piece]]:
         """The index of the rho with the smallest validation error on the exact pieces (eq. 28), and its pieces."""
         start = self._grid()[0]
-        best = self.solve(start)
-        high = self._residuals(start, best)
-        least = self._error(high)
-        self.scores.append(least)
-        for pieces, lower, upper in self._pieces(start, LAST_PIECE * start):
-            low = self._residuals(lower, pieces)
-            for share in {self._vertex(low, high), 0.0}:  # the smallest error of the piece, and its end
-                error = self._error(low + share * (high - low))
-                if share == 0.0 or error < least:
-                    self._add(lower + share * (upper - lower), pieces)
-                    self.scores.append(error)
-                if error < least:
-                    best, least = pieces, error
-            high = low  # where the next piece begins
-        return int(np.argmin(self.scores)), best
+        found = [self.solve(start)]
+        for pieces, lower, _ in self._pieces(start, LAST_PIECE * start):
+            self._add(lower, pieces)
+            found.append(pieces)
+        solutions = [self.coefficients(rho, pieces) for rho, pieces in zip(self.rho, found, strict=True)]
+        residuals = np.array([(self.y_other - self.other @ z - b).ravel() for z, b in solutions])
+        weights = np.repeat(self.weights_other / self.weights_other.sum(), self.y_other.shape[1])
+        scores, between, shares = validation_errors(residuals, weights)
+        self.scores = scores.tolist()
+        best = int(np.argmin(between)) if len(between) else 0
+        if len(between) and between[best] < scores.min():  # within a piece
+            found.append(found[best + 1])
+            self._add(self.rho[best] + shares[best] * (self.rho[best + 1] - self.rho[best]), found[-1])
+            self.scores.append(float(between[best]))
+        chosen = int(np.argmin(self.scores))
+        return chosen, found[chosen]
 
     def by_refit(self, score: Callable[[np.ndarray], float]) -> int:
         """The index of the rho whose kept components give the best ordinary model."""
@@ -286,21 +270,6 @@ class _Search:
             if end > low:
                 now = [last if last[1] < end else next(path) for last, path in zip(now, paths, strict=True)]
             high = end
-
-    def _residuals(self, rho: float, pieces: list[Piece]) -> np.ndarray:
-        """Residuals of the validation rows."""
-        z, b = self.coefficients(rho, pieces)
-        return self.y_other - self.other @ z - b
-
-    def _error(self, residuals: np.ndarray) -> float:
-        """Mean square of residuals of the validation rows."""
-        return float(np.average(np.sum(residuals**2, axis=1), weights=self.weights_other))
-
-    def _vertex(self, low: np.ndarray, high: np.ndarray) -> float:
-        """The position between two residual vectors (0 to 1) at which the mean square, a parabola, is smallest."""
-        v, step = self.weights_other[:, None], high - low
-        square = float(np.sum(v * step * step))
-        return float(np.clip(-np.sum(v * low * step) / square, 0.0, 1.0)) if square > 0 else 0.0
 
     def record(self, chosen: int, numbers: np.ndarray) -> Bunch:
         """The contents of `path_`, by decreasing rho."""

@@ -107,65 +107,40 @@ class FeatureVectors(Step):
         return rows[support], np.array(errors)
 
     def _stochastic(self, kernel: Kernel, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-        """The same gain for a few random candidates, averaged over a sample of rows.
+        """The same gain for a few random candidates of each step, averaged over a sample of rows.
 
-        The candidates of eight steps are drawn and deflated together, with two matrix products; those of each step are
-        then deflated by the vectors chosen in the steps before it. Rows of F and E belong to candidates, rows of
-        `factor` to chosen vectors.
+        Their errors follow from a Cholesky factor (`lower`) of the chosen rows, and from its columns for the sample.
         """
-        draw = check_random_state(self.random_state)
-        rows = problem.rows
+        draw, rows = check_random_state(self.random_state), problem.rows
         limit = self._limit(len(rows))
-        size = min(len(rows), max(500, min(2 * limit, 2000)))
-        sample = np.sort(draw.choice(rows, size, replace=False))
+        sample = np.sort(draw.choice(rows, min(len(rows), max(500, min(2 * limit, 2000))), replace=False))
         diagonal = arrays.to_numpy(kernel.diagonal(problem.X))
         own = diagonal[sample]
         inverse = np.divide(1.0, own, out=np.zeros_like(own), where=own > 0)
-        left = np.ones(size) * (own > 0)  # share of each sampled row still to be reconstructed
-        lower, factor = np.empty((0, 0)), np.empty((0, size))
-        used = np.zeros(len(diagonal), dtype=bool)
+        left = np.ones(len(sample)) * (own > 0)  # share of each sampled row still to be reconstructed
+        lower, columns = np.zeros((64, 64)), np.empty((64, len(sample)))
         support: list[int] = []
         errors: list[float] = []
         misses = 0
         while len(support) < limit and not self._enough(errors) and misses < 20:
             m = len(support)
-            steps = [rows[np.unique(draw.randint(len(rows), size=self.candidates))] for _ in range(min(8, limit - m))]
-            drawn = np.concatenate(steps)
-            chosen = np.array(support, dtype=np.intp)
-            F = np.zeros((len(drawn), m + len(steps)))
-            F[:, :m] = arrays.whiten_rows(kernel_rows(kernel, problem, drawn, chosen), lower)
-            E, between = kernel_rows(kernel, problem, drawn, sample), kernel_rows(kernel, problem, drawn, drawn)
-            if m:
-                E = arrays.add_product(E, -F[:, :m], factor)
+            if m == len(lower):
+                lower, columns = np.pad(lower, (0, m)), np.pad(columns, ((0, m), (0, 0)))
+            drawn = rows[np.unique(draw.randint(len(rows), size=self.candidates))]
+            F = kernel_rows(kernel, problem, drawn, np.array(support, dtype=np.intp))
+            F = arrays.whiten_rows(F, lower[:m, :m])
             pivots = diagonal[drawn] - np.einsum("ij,ij->i", F, F)
-            taken: list[int] = []
-            columns = np.empty((len(steps), size))
-            for step in np.split(np.arange(len(drawn)), np.cumsum([len(step) for step in steps])[:-1]):
-                floor = max(self.tol, 10.0 * (len(support) + 1) * arrays.EPS)
-                allowed = (pivots[step] > floor * diagonal[drawn[step]]) & ~used[drawn[step]]
-                misses = 0 if allowed.any() else misses + 1
-                if not allowed.any() or self._enough(errors):
-                    continue
-                k = len(taken)
-                deflated = E[step] - F[step, m : m + k] @ columns[:k]
-                gain = np.divide(deflated**2 @ inverse, pivots[step], out=np.full(len(step), -np.inf), where=allowed)
-                winner = int(np.argmax(gain))
-                best = int(step[winner])
-                root = np.sqrt(pivots[best])
-                columns[k] = deflated[winner] / root
-                F[:, m + k] = (between[:, best] - F[:, : m + k] @ F[best, : m + k]) / root
-                pivots = pivots - F[:, m + k] ** 2
-                left -= columns[k] ** 2 * inverse
-                taken.append(best)
-                used[drawn[best]] = True
-                support.append(int(drawn[best]))
-                errors.append(float(np.mean(np.maximum(left, 0.0))))
-            if taken:
-                k = len(taken)
-                before, lower = lower, np.zeros((m + k, m + k))
-                lower[:m, :m], lower[m:, :m] = before, F[taken, :m]
-                lower[m:, m:] = np.tril(F[taken, m : m + k])
-                factor = np.vstack([factor, columns[:k]])
+            allowed = (pivots > max(self.tol, 10.0 * (m + 1) * arrays.EPS) * diagonal[drawn]) & ~np.isin(drawn, support)
+            misses = 0 if allowed.any() else misses + 1
+            if not allowed.any():
+                continue
+            E = arrays.add_product(kernel_rows(kernel, problem, drawn, sample), -F, columns[:m])
+            best = int(np.argmax(np.divide(E**2 @ inverse, pivots, out=np.full(len(E), -np.inf), where=allowed)))
+            root = np.sqrt(pivots[best])
+            lower[m, :m], lower[m, m], columns[m] = F[best], root, E[best] / root
+            left -= columns[m] ** 2 * inverse
+            support.append(int(drawn[best]))
+            errors.append(float(np.mean(np.maximum(left, 0.0))))
         return np.array(support, dtype=np.intp), np.array(errors)
 
 

@@ -142,22 +142,10 @@ def _reproduced(blocks: Blocks, features: list[tuple[np.ndarray, np.ndarray]]) -
 
 def _features(kernel: Kernel, X: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """phi of the rows and of the points with k(x, z) = phi(x)'phi(z): a pivoted Cholesky factor, cut at 1e-14."""
-    rest = kernel.diagonal(points).copy()
-    tolerance = 1e-14 * max(float(rest.max()), 0.0)
-    F = np.empty((len(points), 0))
-    pivots: list[int] = []
-    while len(pivots) < len(points) and float(rest.max()) > tolerance:
-        j = int(np.argmax(rest))
-        column = (kernel.evaluate(points, points[j : j + 1])[:, 0] - F @ F[j]) / np.sqrt(rest[j])
-        column[pivots] = 0.0
-        F = np.column_stack([F, column])
-        pivots.append(j)
-        rest -= column * column
-        rest[pivots] = 0.0
-    if not pivots:
-        return np.zeros((len(X), 0)), F
+    K = kernel.evaluate(points, points)
+    F, pivots = arrays.pivoted_cholesky(K, 1e-14 * max(float(K.diagonal().max()), 0.0))
     values = kernel.evaluate(X, points[pivots])
-    return scipy.linalg.solve_triangular(F[pivots], values.T, lower=True, check_finite=False).T, F
+    return arrays.whiten_rows(values, F[pivots], 0.0), F
 
 
 # The programme --------------------------------------------------------------------------------------------------------

@@ -339,32 +339,29 @@ def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None
 
 
 class Elimination:
-    """Rows [G', P] of a system (overwritten), P symmetric, as vectors R are dropped.
+    """Rows [G', P] of a system, P symmetric, as vectors R are dropped.
 
     The others lose P_R P_RR^-1 [G', P]_R. With P_RR = L L' and F = L^-1 [G', P]_R, this is F_P'F, where F_P are the
-    columns of F that belong to P. These products are delayed until F has `DELAYED` rows. Then kept vectors also move
-    into the rows and columns of dropped ones, so that those that are left come first.
+    columns of F that belong to P. These products are delayed until F has `DELAYED` rows.
     """
 
     def __init__(self, columns: np.ndarray, offset: int) -> None:
         self.columns, self.offset = columns, offset  # P begins at column `offset`
-        self.F, self.gone = np.empty(columns.shape), np.empty(0, dtype=np.intp)  # delayed: as many rows as are gone
-        self.left, self.place = np.arange(len(columns)), np.arange(len(columns))  # number by row, row by number
+        self.F, self.gone = columns[:0], np.empty(0, dtype=np.intp)  # delayed products, dropped rows
+        self.left = np.arange(len(columns))  # number by row
         self.diagonal = columns[:, offset:].diagonal().copy()  # by number
         self.start = self.diagonal.copy()
 
     def drop(self, gone: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """Drop vectors by their numbers, and update the values, P times a fixed matrix; None if too few digits remain.
 
-        Returns the columns of F that belong to G', for the new rows (a view that the next call may overwrite), and
-        L^-1 values_R.
+        Returns the columns of F that belong to G', for the new rows, and L^-1 values_R.
         """
-        rows, delayed, end = self.place[gone], len(self.gone), self.offset + len(self.left)
+        rows = np.searchsorted(self.left, gone)
         own = self.offset + rows
-        F, new = self.F[:delayed, :end], self.F[delayed : delayed + len(rows), :end]
-        new[...] = self.columns[rows][:, :end]
-        if delayed:
-            arrays.add_product(new, -F[:, own].T, F)
+        new = self.columns[rows]
+        if len(self.F):
+            arrays.add_product(new, -self.F[:, own].T, self.F)
         L = arrays.cholesky(new[:, own])
         if L is None or np.any(L.diagonal() ** 2 < CANCELLED * self.start[gone]):
             return None
@@ -372,22 +369,13 @@ class Elimination:
         part, in_P = arrays.solve_lower(L, values[gone]), new[:, self.offset :]
         values[self.left] -= in_P.T @ part
         self.diagonal[self.left] -= np.einsum("ij,ij->j", in_P, in_P)
-        self.gone = np.append(self.gone, rows)
-        if len(self.gone) >= DELAYED:
-            self._subtract()
+        self.F, self.gone = np.vstack([self.F, new]), np.append(self.gone, rows)
+        if len(self.F) >= DELAYED:
+            arrays.add_product(self.columns, -self.F[:, self.offset :].T, self.F)
+            self.F = self.F[:0]
+            if len(self.gone) > len(self.left) // 6:  # less often, because a copy takes as long as a product
+                stay = np.delete(np.arange(len(self.left)), self.gone)
+                kept = np.append(np.arange(self.offset), self.offset + stay)
+                self.columns, self.left = np.take(self.columns[stay], kept, axis=1), self.left[stay]
+                self.F, self.gone = self.columns[:0], self.gone[:0]
         return new[:, : self.offset], part
-
-    def _subtract(self) -> None:
-        """Move the last vectors into the rows and columns of dropped ones, and subtract the delayed products."""
-        delayed, count = len(self.gone), len(self.left) - len(self.gone)
-        last = np.ones(delayed, dtype=bool)
-        last[self.gone[self.gone >= count] - count] = False
-        holes, moved = self.gone[self.gone < count], count + np.flatnonzero(last)
-        self.columns[holes] = self.columns[moved]
-        for part in (self.columns[:count, self.offset :], self.F[:delayed, self.offset :]):
-            part[:, holes] = part[:, moved]
-        self.left[holes] = self.left[moved]
-        self.place[self.left[holes]] = holes
-        self.left, self.gone, end = self.left[:count], self.gone[:0], self.offset + count
-        F = self.F[:delayed, :end]
-        arrays.add_product(self.columns[:count, :end], -F[:, self.offset :].T, F)

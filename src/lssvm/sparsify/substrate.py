@@ -15,8 +15,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import qr_delete
-from scipy.linalg.blas import dtrsv
+from scipy.linalg import qr_delete, qr_insert
 from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays
@@ -24,7 +23,7 @@ from ..arrays import EPS
 from ..problem import Problem
 from ..progress import counted
 from ..rules import Flag, NotNegative, Seed, integer
-from .common import VALIDATION, ValidatedStep, prepared, training, validation_rows
+from .common import VALIDATION, ValidatedStep, divided, prepared, validation_errors, with_solution
 from .parametric import first_zero
 
 PATH_ENDS = 1e-3, 1e-4, 1e-5, 1e-6  # a path ends at these multiples of the first zeta; the next if the last is best
@@ -93,10 +92,7 @@ class Substrate(ValidatedStep):
                 f"{counted(len(problem.rows), 'row has', 'rows have')} positive weight."
             )
         problem, weights = prepared(problem, self.refit)
-        held_out = np.empty(0, dtype=np.intp)
-        if self.zeta is None and not folds:
-            held_out = validation_rows(self, problem)
-        rows, support, points = training(problem, held_out)
+        rows, held_out, support, points = divided(self, problem, self.zeta is None and not folds)
         K = arrays.to_numpy(problem.kernel.evaluate(problem.X, points))
         y = arrays.to_numpy(problem.y)
         coef, intercept, records = np.zeros((K.shape[1], y.shape[1])), np.zeros(y.shape[1]), []
@@ -118,16 +114,11 @@ class Substrate(ValidatedStep):
         record = records[0] if len(records) == 1 else Bunch(outputs=records, chosen=[r.chosen for r in records])
         kept = np.flatnonzero(np.any(coef != 0.0, axis=1))
         kept = kept if len(kept) else np.array([0])  # all coefficients are 0: keep one basis point
-        basis: dict[str, Any] = (
-            {"support": support[kept]} if support is not None else {"points": arrays.take(points, kept)}
-        )
+        support, points = (None if part is None else arrays.take(part, kept) for part in (support, points))
         paths = {**problem.paths, type(self).__name__: record}
         if self.refit:
-            return problem.with_basis(**basis, paths=paths)
-        coefficients = arrays.like(coef[kept], problem.X), arrays.like(intercept, problem.X)
-        return problem.with_basis(
-            **basis, paths=paths, coefficients=coefficients, weights=arrays.like(weights, problem.weights), robust=None
-        )
+            return problem.with_basis(support, points=points if support is None else None, paths=paths)
+        return with_solution(problem, support, points, coef[kept], intercept, weights, paths)
 
     def _check_precision(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, path: L1Path) -> None:
         """Warn if the columns are too close to linear dependence for such a small zeta."""
@@ -167,16 +158,11 @@ def _by_validation(
     """The path of the training rows, the zeta with the smallest validation error, and all errors at breakpoints."""
     homotopy = Homotopy(K[rows], y[rows], weights[rows])
     start = 2 * homotopy.lam
-    v = weights[held_out]
+    v = weights[held_out] / weights[held_out].sum()
     for share in PATH_ENDS:
         path = homotopy.to(share * start)
         errors = y[held_out] - path.coef @ K[held_out].T - path.intercept[:, None]
-        scores = errors**2 @ v / v.sum()
-        step = np.diff(errors, axis=0)
-        square = step**2 @ v
-        inner = -(errors[:-1] * step) @ v
-        part = np.clip(np.divide(inner, square, out=np.zeros_like(inner), where=square > 0), 0.0, 1.0)
-        between = ((errors[:-1] + part[:, None] * step) ** 2) @ v / v.sum()
+        scores, between, part = validation_errors(errors, v)
         best = int(np.argmin(between)) if len(between) else -1
         if best < 0 or between[best] >= scores[0]:
             return path, float(path.zeta[0]), scores
@@ -199,36 +185,11 @@ class L1Path:
 
     def at(self, zeta: float) -> tuple[np.ndarray, float]:
         """Coefficients and intercept for one zeta; beyond the last breakpoint, those of the last."""
-        if zeta >= self.zeta[0]:
-            return self.coef[0], float(self.intercept[0])
-        place = min(int(np.searchsorted(-self.zeta, -zeta)), len(self.zeta) - 1)
-        upper, lower = self.zeta[place - 1], self.zeta[place]
-        share = min((upper - zeta) / (upper - lower), 1.0) if upper > lower else 1.0
-        a, b = self.coef[place - 1 : place + 1], self.intercept[place - 1 : place + 1]
-        coef = np.where(share < 1.0, (1 - share) * a[0] + share * a[1], a[1])
-        return coef, float((1 - share) * b[0] + share * b[1])
-
-
-class _Columns:
-    """A matrix that grows and shrinks by columns; its memory is doubled as needed."""
-
-    def __init__(self, rows: int) -> None:
-        self.memory = np.empty((rows, 64), order="F")
-        self.count = 0
-
-    @property
-    def taken(self) -> np.ndarray:
-        return self.memory[:, : self.count]
-
-    def append(self, column: np.ndarray) -> None:
-        if self.count == self.memory.shape[1]:
-            self.memory = np.asfortranarray(np.hstack([self.memory, np.empty_like(self.memory)]))
-        self.memory[:, self.count] = column
-        self.count += 1
-
-    def delete(self, place: int) -> None:
-        self.memory[:, place : self.count - 1] = self.memory[:, place + 1 : self.count]
-        self.count -= 1
+        place = float(np.interp(-zeta, -self.zeta, np.arange(len(self.zeta))))
+        first, share = int(place), place % 1.0
+        parts = np.array([1.0 - share, share] if share else [1.0])
+        ends = slice(first, first + len(parts))
+        return parts @ self.coef[ends], float(parts @ self.intercept[ends])
 
 
 class Homotopy:
@@ -237,8 +198,7 @@ class Homotopy:
     With b eliminated (columns and targets centred, rows scaled by the square roots of their weights) and lam = zeta/2:
     on the support, K_S'(t - K_S a) = lam s + mu 1 and 1'a = 0; off it, |K_j'(t - K a) - mu| <= lam. A row of constants
     appended to the columns changes nothing, because 1'a = 0, and makes their QR factorisation that of the whole system.
-    Of identical columns only the first is used. R comes from the inner products of the columns, without Q, as long as
-    rounding errors permit, which takes a third of the time.
+    Of identical columns only the first is used.
     """
 
     def __init__(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
@@ -248,122 +208,41 @@ class Homotopy:
         scale = np.sqrt(weights)
         centre = weights @ K / weights.sum()
         self.means = centre, float(weights @ y / weights.sum())
-        self.K = scale[:, None] * (K - centre)
-        self.t = scale * (y - self.means[1])
+        self.K, self.t = _compressed(scale[:, None] * (K - centre), scale * (y - self.means[1]))
         self.q = self.K.T @ self.t
         self.size = float(np.max(np.abs(self.q), initial=0.0))
-        self.K, self.t = _compressed(self.K, self.t)
         norm = float(np.sqrt(np.max(np.sum(self.K * self.K, axis=0), initial=0.0))) or 1.0
-        self.products = arrays.gram(self.K) + norm * norm
         self.K = np.asfortranarray(np.vstack([self.K, np.full(K.shape[1], norm)]))
         self.t = np.append(self.t, 0.0)
+        self.products = arrays.gram(self.K)
         self.support: list[int] = []
         self.signs: list[float] = []
-        self.columns = _Columns(len(self.distinct))  # columns of the inner products that belong to the support
-        self.Q: _Columns | None = None
-        self.R: np.ndarray = np.eye(64, order="F")  # the leading block is R, the rest is the identity
         # columns that depend on the support: they stay at the bound while it does not change
         self.out: set[int] = set()
         self.lam = float(np.ptp(self.q)) / 2
         self.zetas, self.coefs = [2 * self.lam], [np.zeros(self.n_columns)]
 
-    # The QR factorisation of the support's columns
-    def _insert(self, j: int, sign: float) -> bool:
-        """Insert column j, unless it depends linearly on the present ones, to working precision."""
-        if self.Q is None:
-            square = float(self.products[j, j])
-            above = self._solve(self.products[j, self.support], transpose=True)
-            rest = square - float(above @ above)
-            if rest > 1e-10 * square:  # enough digits are left
-                self._append(j, sign, above, float(np.sqrt(rest)))
-                return True
-        Q, column = self._orthogonal(), self.K[:, j]
-        above = Q.taken.T @ column
-        direction, size = column - Q.taken @ above, float(np.linalg.norm(column))
-        if np.linalg.norm(direction) < 0.1 * size:  # cancellation has spoilt the orthogonality: repeat
-            inside = Q.taken.T @ direction
-            direction, above = direction - Q.taken @ inside, above + inside
-        norm = float(np.linalg.norm(direction))
-        if norm <= 1e-9 * size:
-            return False
-        Q.append(direction / norm)
-        self._append(j, sign, above, norm)
-        return True
-
-    def _append(self, j: int, sign: float, above: np.ndarray, norm: float) -> None:
-        """Append a column of R."""
-        count = len(above)
-        if count == len(self.R):
-            larger = np.eye(count + 64, order="F")
-            larger[:count, :count] = self.R
-            self.R = larger
-        self.R[:count, count], self.R[count, count] = above, norm
-        self.columns.append(self.products[j])
-        self.support.append(j)
-        self.signs.append(sign)
-
-    def _delete(self, place: int) -> None:
-        """Delete a column; rotations make R triangular again, and only its rows from `place` on change."""
-        last = len(self.support) - 1
-        first = min(place, last - 1)
-        inner = self.R[first : last + 1, first : last + 1]
-        # without Q the rotations act on zeros
-        Q = self.Q.taken[:, first:] if self.Q is not None else np.zeros(inner.shape, order="F")
-        Q, inner = qr_delete(Q, inner, place - first, which="col", check_finite=False)
-        if self.Q is not None:
-            self.Q.delete(place)
-            self.Q.taken[:, first:] = Q[:, : last - first]
-        self.R[:first, place:last] = self.R[:first, place + 1 : last + 1]
-        self.R[first:last, first:last] = inner[: last - first]
-        self.R[: last + 1, last] = 0.0
-        self.R[last, last] = 1.0
-        self.columns.delete(place)
-        del self.support[place], self.signs[place]
-
-    def _orthogonal(self) -> _Columns:
-        """Q, which is kept from now on."""
-        if self.Q is None:
-            Q, R = scipy.linalg.qr(self.K[:, self.support], mode="economic", check_finite=False)
-            self.Q = _Columns(len(self.t))
-            for column in Q.T:
-                self.Q.append(column)
-            self.R[: len(R), : len(R)] = R
-        return self.Q
-
-    def _solve(self, right: np.ndarray, *, transpose: bool = False) -> np.ndarray:
-        """R^-1 or R^-T times a vector; the identity beside R is harmless, and copying R would take longer."""
-        padded = np.zeros(len(self.R))
-        padded[: len(right)] = right
-        return dtrsv(self.R, padded, trans=transpose, overwrite_x=True)[: len(right)]
-
-    # The affine pieces
     def _piece(self) -> tuple[np.ndarray, ...]:
         """a_S and mu and the correlations of all columns, each as (constant, slope) in lam."""
-        # Q't, R^-T s and R^-T 1
-        target = self._solve(self.q[self.support], transpose=True) if self.Q is None else self.Q.taken.T @ self.t
-        slope, g = (self._solve(right, transpose=True) for right in (np.array(self.signs), np.ones(len(target))))
-        inner = np.column_stack([target, -slope])
+        ends = np.column_stack([np.array(self.signs), np.ones(len(self.signs))])
+        slope, g = scipy.linalg.solve_triangular(self.R, ends, trans="T", check_finite=False).T
+        inner = np.column_stack([self.Q.T @ self.t, -slope])
         mu = g @ inner / (g @ g)
         inner -= np.outer(g, mu)
-        a = np.column_stack([self._solve(column) for column in inner.T])
+        a = scipy.linalg.solve_triangular(self.R, inner, check_finite=False)
         # Sums over the support are shorter than those over the rows, and as accurate without cancellation.
         terms = np.abs(a).sum(axis=0) @ np.array([1.0, self.lam]) * self.products.diagonal().max()
+        target = np.column_stack([self.t, np.zeros(len(self.t))])
         if EPS * terms < 1e-12 * self.size:
-            columns = self.columns.taken
-            return a, mu, np.column_stack([self.q - columns @ a[:, 0], -(columns @ a[:, 1])])
-        if self.Q is None:
-            self._orthogonal()
-            return self._piece()
-        rest = -(self.Q.taken @ inner)
-        rest[:, 0] += self.t
-        return a, mu, self.K.T @ rest
+            return a, mu, np.outer(self.q, [1.0, 0.0]) - self.products[self.support].T @ a
+        return a, mu, self.K.T @ (target - self.Q @ inner)
 
     def to(self, last: float) -> L1Path:
         """The path down to zeta = last, from where it ended before."""
         end = max(last / 2, 1e-13 * self.size)
         if not self.support and self.lam > end:
-            self._insert(int(np.argmax(self.q)), 1.0)
-            self._insert(int(np.argmin(self.q)), -1.0)
+            self.support, self.signs = [int(np.argmax(self.q)), int(np.argmin(self.q))], [1.0, -1.0]
+            self.Q, self.R = scipy.linalg.qr(self.K[:, self.support], mode="economic", check_finite=False)
         standing = 0  # number of consecutive steps of length 0
         while self.lam > end and standing <= 10 + 2 * len(self.distinct):
             before = self.lam
@@ -395,10 +274,20 @@ class Homotopy:
             return
         if leave == length:
             coef[self.distinct[self.support[leaving]]] = 0.0
-            self._delete(leaving)
+            self.Q, self.R = qr_delete(self.Q, self.R, leaving, which="col", check_finite=False)
+            del self.support[leaving], self.signs[leaving]
             self.out.clear()
-        elif not self._insert(entering % len(c), 1.0 if entering < len(c) else -1.0):
-            self.out.add(entering % len(c))
+            return
+        side, j = divmod(entering, len(c))
+        try:
+            self.Q, self.R = qr_insert(
+                self.Q, self.R, self.K[:, j], len(self.support), which="col", rcond=1e-9, check_finite=False
+            )
+        except np.linalg.LinAlgError:  # it depends linearly on the support
+            self.out.add(j)
+        else:
+            self.support.append(j)
+            self.signs.append(1.0 - 2.0 * side)
 
 
 def _compressed(K: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,16 +1,19 @@
 """The meaning of a cell: a number, a truth value, a missing cell or text.
 
 Each kind of text that stands for a number has one reader in `READERS`, which maps texts of other kinds to NaN. A new
-kind of cell needs one more reader. Columns of files are arrays of pyarrow, see `readable`.
+kind of cell needs one more reader. Tables are frames of pandas and polars, tables of pyarrow, or files, whose columns
+are arrays of pyarrow (see `readable`).
 """
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,12 +23,16 @@ MISSING = ("", "?", "NaN", "nan", "NAN")  # in every column
 ABSENT = ("NA", "N/A", "n/a", "na", "N.A.", "n.a.", "None", "none", "null", "NULL", "#N/A")
 TRUTH = {"false": 0.0, "False": 0.0, "FALSE": 0.0, "true": 1.0, "True": 1.0, "TRUE": 1.0}  # as various programs write
 
-WORDS = {"blank": (None, *MISSING), "absent": ABSENT, "truths": tuple(TRUTH)}
-KINDS = {word: kind for kind, words in WORDS.items() for word in words}
 MOST_LABELS = 1000  # distinct values of a column that are counted; a target with more cannot be a class
 FEW_ODD = 0.2  # a column with a smaller share of texts is numeric, with mistakes
-YEARS = (1900, 2100)  # of whole numbers that look like dates
+DATES = (19000101, 21001231)  # between them, whole numbers may be dates
+FEWEST_ROWS = 20  # with fewer rows, no column is taken for an identifier or for the numbers of the rows
+FILLED = 1.1  # numbers of rows have a range smaller than this multiple of the number of rows
 PADDED = re.compile(r"0\d+")
+DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
+SIGNED = re.compile(r"([€$£¥]|[A-Z]{3}\s)?\s*[+-]?\d[\d.,'\s]*([€$£¥%]|[^\W\d]{1,3})?")  # a number and a unit
+REMEDY = "drop the column, or convert it to one type, e.g. with astype(str)"
+AS_IN_FIT = "give the same columns as in fit, in the same order and with the same types"
 
 
 # Text ---------------------------------------------------------------------------------------------------------------
@@ -67,6 +74,114 @@ def is_missing(value: Any) -> bool:
         return False
 
 
+# Frames and arrays ---------------------------------------------------------------------------------------------------
+def series_of(X: Any) -> list[Any] | None:
+    """The columns of a frame of pandas or polars or of a pyarrow table; None for anything else."""
+    if hasattr(X, "column_names") and hasattr(X, "schema"):
+        return list(X.columns)
+    if hasattr(X, "get_columns"):
+        return list(X.get_columns())
+    return [X.iloc[:, c] for c in range(X.shape[1])] if hasattr(X, "iloc") and hasattr(X, "columns") else None
+
+
+def as_table(X: Any) -> Any:
+    """A pyarrow table instead of a record batch, whose column names scikit-learn does not read; else X itself."""
+    if type(X).__name__ == "RecordBatch" and hasattr(X, "schema"):
+        return importlib.import_module("pyarrow").Table.from_batches([X])
+    return X
+
+
+def column_names(X: Any, count: int) -> list[Any]:
+    """The names of the columns, or their numbers."""
+    return list(getattr(X, "column_names", getattr(X, "columns", range(count))))  # pyarrow, frames
+
+
+def refuse_lazy(name: str, values: Any) -> None:
+    """Raise TypeError for a LazyFrame of polars."""
+    if type(values).__name__ == "LazyFrame" and hasattr(values, "collect"):
+        raise TypeError(f"{name} is a LazyFrame, which has no rows yet: call .collect() and pass the result.")
+
+
+def refuse_equal_names(X: Any) -> None:
+    """Raise ValueError for a frame in which two columns have the same name."""
+    name, count = Counter(column_names(X, 0)).most_common(1)[0] if series_of(X) else ("", 0)
+    if count > 1:
+        raise ValueError(f"X has several columns with the name {name!r}: rename all but one, or drop them.")
+
+
+def listed(cells: Any) -> list[Any]:
+    """The cells as Python objects, or as NumPy's scalars."""
+    return list(cells.to_pylist() if hasattr(cells, "to_pylist") else cells)
+
+
+def plain(value: Any) -> Any:
+    """A Python object instead of a NumPy scalar; None instead of NaN, NaT and NA."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if is_missing(value) else value
+
+
+def values_of(cells: Any, name: str | int) -> np.ndarray:
+    """The cells of a category: text, or finite numbers; None for missing cells."""
+    found = np.empty(len(cells), dtype=object)
+    found[:] = [plain(cell) for cell in listed(cells)]
+    kinds = {type(cell) for cell in found} - {type(None)}
+    other = next((kind for kind in kinds if not issubclass(kind, (str, Real))), None)
+    if other is not None:
+        raise TypeError(f"X: column {name!r} contains values of type {other.__name__}: {REMEDY}.")
+    refuse_mixed(found, name)
+    if float in kinds:
+        _refuse_infinite(np.array([cell if isinstance(cell, float) else 0.0 for cell in found]), name)
+    return found
+
+
+def floats_of(cells: Any, name: str | int, *, fitted: bool) -> np.ndarray:
+    """The cells of a column of numbers; NaN for missing cells."""
+    if getattr(getattr(cells, "dtype", None), "kind", "") == "c":
+        raise ValueError(f"X: column {name!r} contains complex numbers: use their real and imaginary parts as columns.")
+    try:
+        if hasattr(cells, "iloc"):
+            found = cells.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            found = np.array(listed(cells), dtype=np.float64)  # None becomes NaN
+        if found.ndim != 1:
+            raise ValueError("lists of numbers")
+    except (TypeError, ValueError) as error:
+        raise type(error)(not_numeric(name, error, fitted=fitted)) from None
+    _refuse_infinite(found, name)
+    return found
+
+
+def refuse_mixed(values: Iterable[Any], name: str | int) -> None:
+    """Raise ValueError for a category that contains text and numbers."""
+    examples = {isinstance(value, str): value for value in values if value is not None}
+    if len(examples) > 1:
+        shown = [examples[False], examples[True]]
+        raise ValueError(f"X: column {name!r} contains text and numbers, e.g. {shown}: {REMEDY}.")
+
+
+def not_numeric(name: Any, error: Exception | str, *, fitted: bool) -> str:
+    """The message about a column of numbers that contains other values."""
+    if fitted:
+        return (
+            f"X: column {name!r} contained numbers in fit, but now contains values that are not numeric ({error}): "
+            f"{AS_IN_FIT}."
+        )
+    return (
+        f"X: column {name!r} contains values that are not numeric ({error}): name it in categorical_features if it "
+        "is a category, or drop it."
+    )
+
+
+def _refuse_infinite(values: np.ndarray, name: str | int) -> None:
+    infinite = np.flatnonzero(np.isinf(values))
+    if len(infinite):
+        which = "It" if len(infinite) == 1 else f"The first of {len(infinite)} such values"
+        raise ValueError(
+            f"X: column {name!r} contains infinity. {which} is in row {infinite[0]} "
+            "(counting from 0): remove or impute those values."
+        )
+
+
 # Columns of files, as arrays of pyarrow ------------------------------------------------------------------------------
 def readable(column: Any) -> Any:
     """A column of pyarrow as numbers (float64) or as texts without blanks around them; None if it is neither."""
@@ -86,32 +201,21 @@ def readable(column: Any) -> Any:
 
 def numbers_of(cells: Any, decimal: str = ".") -> tuple[np.ndarray, list[int]]:
     """The numbers of a `readable` column, NaN for missing cells, and the positions of other cells."""
+    from pyarrow import compute
+
     try:
-        plain = cells if decimal == "." else _with_points(cells, decimal)
+        plain = cells
+        if decimal != ".":  # the points of other texts are replaced, as in `number_of`
+            plain = compute.replace_substring(compute.replace_substring(cells, ".", "_"), decimal, ".")
         values = plain.cast("float64").to_numpy(zero_copy_only=False)
     except ValueError:  # some cells are not numbers
         codes = cells.dictionary_encode()
-        known = [_read(text, decimal) for text in codes.dictionary.to_pylist()]
+        readings = ([reader(text, decimal) for reader in READERS] for text in codes.dictionary.to_pylist())
+        known = [next((value for value in found if not math.isnan(value)), math.nan) for found in readings]
         values = np.array([*known, math.nan])[codes.indices.fill_null(len(known)).to_numpy()]
-    is_finite = np.isfinite(values)
-    if is_finite.all():
-        return values, []
-    other = np.flatnonzero(~is_finite)
+    other = np.flatnonzero(~np.isfinite(values))
     pairs = zip(other.tolist(), cells.take(other).to_pylist(), strict=True)
     return values, [place for place, cell in pairs if not (is_missing(cell) or cell in MISSING or cell in ABSENT)]
-
-
-def _with_points(cells: Any, decimal: str) -> Any:
-    """Numbers with decimal points; the points of other texts are replaced, as in `number_of`."""
-    from pyarrow import compute
-
-    return compute.replace_substring(compute.replace_substring(cells, ".", "_"), decimal, ".")
-
-
-def _read(text: str, decimal: str) -> float:
-    """The number by the first reader that understands a text, else NaN."""
-    found = (reader(text, decimal) for reader in READERS)
-    return next((value for value in found if not math.isnan(value)), math.nan)
 
 
 def texts_of(cells: Any, known: Collection[Any] = ()) -> Any:
@@ -123,6 +227,12 @@ def texts_of(cells: Any, known: Collection[Any] = ()) -> Any:
         return pa.array([None if is_missing(value) else label_of(value) for value in cells.to_pylist()], pa.string())
     missing = pc.is_in(cells, value_set=pa.array(sorted(set(MISSING).difference(known)), cells.type))
     return pc.if_else(missing, None, cells)
+
+
+def numbers_rows(values: np.ndarray) -> bool:
+    """Whether these are different integers without large gaps, in any order; some rows may be absent."""
+    differ = len(values) >= FEWEST_ROWS and np.ptp(values) < FILLED * len(values)
+    return bool(differ and len(np.unique(values)) == len(values) and np.all(values == np.round(values)))
 
 
 # What one pass over a file finds in a column --------------------------------------------------------------------------
@@ -137,10 +247,7 @@ class ColumnScan:
     odd: int = 0  # number of texts that are not numeric
     odd_values: list[tuple[str, int]] = field(default_factory=list)  # the first few, with their rows
     counts: Counter[str] | None = field(default_factory=Counter)  # None: more than MOST_LABELS distinct values
-    first: float = math.nan
     extremes: tuple[float, float] = (math.inf, -math.inf)
-    total: float = 0.0  # of the differences to the first number
-    squares: float = 0.0  # of these differences
     whole: bool = True  # all numbers are integers
     dates: bool = True  # all numbers are dates such as 19910503
     padded: str = ""  # the first value with leading zeros: a code rather than a number
@@ -176,14 +283,9 @@ class ColumnScan:
         """Some of the texts."""
         return [value for value, _ in self.odd_values] if self.counts is None else list(self.counts)[:50]
 
-    @property
-    def numbers_rows(self) -> bool:
-        """Whether the numbers are consecutive integers without repetition, in any order."""
-        if self.rows <= 2 or self.missing or not self.whole or self.extremes[1] - self.extremes[0] != self.rows - 1:
-            return False
-        mean = self.total / self.rows
-        expected = (sum(self.extremes) / 2 - self.first, (self.rows**2 - 1) / 12)
-        return bool(np.allclose((mean, self.squares / self.rows - mean**2), expected, rtol=1e-9))
+    def all_match(self, pattern: re.Pattern[str]) -> bool:
+        """Whether all of these texts match a pattern."""
+        return bool(self.texts) and all(map(pattern.fullmatch, self.texts))
 
     def add(self, cells: Any, rows: int, decimal: str, row: Callable[[int], int]) -> None:
         """Add a `readable` column of some rows; `row` maps positions to the numbers of rows in messages."""
@@ -194,36 +296,30 @@ class ColumnScan:
         values, odd = numbers_of(cells, decimal)
         self.odd += len(odd)
         self.odd_values += [(str(cells[place].as_py()), row(place)) for place in odd[: 3 - len(self.odd_values)]]
-        is_finite = np.isfinite(values)
-        is_text = cells.type != "double"
-        # all distinct values or, once there are many, only those that may be words
-        some = cells if self.counts is not None else cells.filter(~is_finite | (values == 0) | (values == 1))
-        found = Counter(some.to_pylist())
-        if not is_text:
+        if cells.type == "double":
             self.blank += int(np.isnan(values).sum())
-            found = Counter({label_of(value): count for value, count in found.items() if not is_missing(value)})
-        for word in KINDS.keys() & found.keys():
-            setattr(self, KINDS[word], getattr(self, KINDS[word]) + found[word])
-            if KINDS[word] == "blank":
-                del found[word]
+        else:
+            self.blank += cells.null_count + _count(cells, MISSING)
+            self.absent += _count(cells, ABSENT)
+            self.truths += _count(cells, TRUTH)
         if self.counts is not None:
-            self.counts.update(found)
+            self.counts.update(texts_of(cells).drop_null().to_pylist())
             self.counts = self.counts if len(self.counts) <= MOST_LABELS else None
-        if is_finite.any():
-            self._add_numbers(values[is_finite])
-        if is_text and self.whole and not self.padded:
+        numbers = values[np.isfinite(values)]
+        if len(numbers):
+            self.extremes = min(self.extremes[0], float(numbers.min())), max(self.extremes[1], float(numbers.max()))
+            self.whole = self.whole and bool((numbers == np.floor(numbers)).all())
+            month, day = numbers // 100 % 100, numbers % 100
+            in_range = (numbers >= DATES[0]) & (numbers <= DATES[1])
+            dates = in_range & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+            self.dates = self.whole and self.dates and bool(dates.all())
+        if cells.type != "double" and self.whole and not self.padded:
             self.padded = next(filter(PADDED.fullmatch, filter(None, cells.to_pylist())), "")
 
-    @np.errstate(over="ignore", invalid="ignore")
-    def _add_numbers(self, numbers: np.ndarray) -> None:
-        self.first = float(numbers[0]) if math.isnan(self.first) else self.first
-        self.extremes = min(self.extremes[0], float(numbers.min())), max(self.extremes[1], float(numbers.max()))
-        self.whole = self.whole and bool((numbers == np.floor(numbers)).all())
-        if not self.whole:
-            self.dates = False
-            return
-        self.total += float((numbers - self.first).sum())
-        self.squares += float(((numbers - self.first) ** 2).sum())
-        year, month, day = numbers // 10_000, numbers // 100 % 100, numbers % 100
-        months = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
-        self.dates = self.dates and bool(((year >= YEARS[0]) & (year <= YEARS[1]) & months).all())
+
+def _count(cells: Any, words: Iterable[str]) -> int:
+    """How many cells are one of these words."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return int(pc.is_in(cells, value_set=pa.array(words, cells.type)).true_count)

@@ -20,14 +20,26 @@ import numpy as np
 
 from .. import arrays
 from ..rules import number, one_of
-from .cells import is_missing, is_number, label_of, number_of
-from .frames import AS_IN_FIT, column_names, floats_of, listed, plain, refuse_mixed, series_of, values_of
+from .cells import (
+    AS_IN_FIT,
+    FEWEST_ROWS,
+    column_names,
+    floats_of,
+    is_missing,
+    is_number,
+    label_of,
+    listed,
+    number_of,
+    plain,
+    refuse_mixed,
+    series_of,
+    values_of,
+)
 
 LARGEST = float(np.finfo(np.float64).max)
 HEIGHT = math.sqrt(0.5)  # of the columns of a category
 MOST_VALUES = 100  # of a category that have a column of their own
 IDENTIFIER = 0.9  # distinct values per row above which a category is taken for an identifier
-FEWEST_ROWS = 20  # below which no column is taken for an identifier
 CATEGORIES = ("categor", "enum", "dictionary", "str", "large_string", "utf8", "large_utf8")  # starts of dtypes
 
 
@@ -270,14 +282,11 @@ def _kind(cells: Any) -> tuple[str, tuple[Any, ...]]:
 
 def _chosen(requested: Any, names: list[Any]) -> np.ndarray:
     """The mask of the columns that `categorical_features` chooses."""
-    if requested is None:
-        return np.zeros(len(names), dtype=bool)
-    chosen = np.asarray(requested)
-    if chosen.ndim == 1 and chosen.dtype.kind == "b" and len(chosen) == len(names):
+    chosen = np.asarray([] if requested is None else requested)
+    if chosen.dtype.kind == "b" and chosen.shape == (len(names),):
         return chosen
-    places: list[Any] = [] if chosen.ndim != 1 or chosen.dtype.kind == "b" else chosen.tolist()
     known = {name: place for place, name in enumerate(names)}
-    places = [known.get(place) if isinstance(place, str) else place for place in places]
+    places: Any = [known.get(place) if isinstance(place, str) else place for place in chosen.ravel().tolist()]
     right = all(isinstance(place, int) and 0 <= place < len(names) for place in places)
     if not right or chosen.ndim != 1 or chosen.dtype.kind == "b":
         raise ValueError(
