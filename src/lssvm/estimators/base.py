@@ -210,9 +210,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
                 return self._fit_source(DaskChunks(X, y, sample_weight), "press")
             return self._fit_rows(X, y, sample_weight)
 
-    def _read(
-        self, X: Any, y: Any, sample_weight: Any, layout: Any = None, classes: Any = None, least: int = 1
-    ) -> Table:
+    def _read(self, X: Any, y: Any, weights: Any, layout: Any = None, classes: Any = None, least: int = 1) -> Table:
         """Validated rows, with the layout of an earlier fit if there is one."""
         least = 2 if layout is None else least
         found, X, y = self._validated(X, y, layout=layout, sample_weight=weights, least=least)
