@@ -136,16 +136,7 @@ class Solved(NamedTuple):
 class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
     """Base class of both estimators: a subclass codes its targets."""
 
-    kernel: Any
-    C: Any
-    steps: Any
-    robust: Any
-    categorical_features: Any
-    verbose: Any
     fitted_: FittedModel
-    _fit_source: Any  # of `ChunkedLSSVM`
-    _validated: Any  # of both estimators: rows and targets
-    _coded: Any
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -365,6 +356,6 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         return self.fitted_.average(member.components(X) for member in self.fitted_.members)
 
     def _values(self, X: Any, method: str) -> Array:
-        """f(x) of new rows, in the form of y; for classes, the values of `decision_function`."""
+        """f(x) of new rows, (rows, outputs); for classes, the values of `decision_function`."""
         rows = encoded_rows(self, X, method)
-        return self.fitted_.layout.squeezed(self.fitted_.values(rows))
+        return self.fitted_.values(rows)

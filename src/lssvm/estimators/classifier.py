@@ -162,30 +162,31 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
                 return super()._solve([problem], layout, given, steps)[0]
         problem = run_steps(problem, steps)
         with last:
-            member = self._of_any_loss(problem, layout, setting.loss, coding)
-        rows = replace(member, sample_weight=given).loo_values
+            member = self._of_any_loss(problem, layout, given, setting.loss, coding)
+        if record is None:
+            return Solved(replace(member, path=main_path(problem)))
+        rows = member.loo_values
         assert rows is not None
-        if record is not None:
-            p = member.loo_probabilities(rows)
-            own = np.maximum(p[np.arange(len(p)), rows.codes], 1e-15)
-            record.loo = float(np.average(-np.log(own), weights=rows.weights))
-            wrong = class_numbers(rows.predicted) != rows.codes
-            record.error_rate = float(np.average(wrong, weights=rows.weights))
-        path = main_path(problem) if record is None else Bunch(**{**record, **main_path(problem)})
-        return Solved(replace(member, sample_weight=given, path=path))
+        places = np.arange(len(rows.codes)), rows.codes
+        own = np.maximum(member.loo_probabilities(rows)[places], 1e-15)
+        record.loo = float(np.average(-np.log(own), weights=rows.weights))
+        wrong = class_numbers(rows.predicted) != rows.codes
+        record.error_rate = float(np.average(wrong, weights=rows.weights))
+        return Solved(replace(member, path=Bunch(**{**record, **main_path(problem)})))
 
-    def _of_any_loss(self, problem: Problem, layout: Layout, loss: str, coding: str) -> Member:
+    def _of_any_loss(self, problem: Problem, layout: Layout, given: Any, loss: str, coding: str) -> Member:
         """The classifier of a problem whose parameters are all known, for any loss and coding."""
         nothing: Any = None
-        member = Member(layout, nothing, problem.asked or (None, None), coding=coding, loss=loss)
+        options: dict[str, Any] = {"coding": coding, "loss": loss, "sample_weight": given, "targets": problem.y}
+        member = Member(layout, nothing, problem.asked or (None, None), **options)
         copies, counts = member.copies(problem.y, problem.weights, problem.weights)
         fit = solve_classes(problem, loss, coding, copies)
         loo, slopes = member.calibrated(fit, problem.labels, counts)
         residuals = same_kind(arrays.to_numpy(problem.y) - loo, problem.X)
         parts = (problem.weights, fit.support, fit.points, fit.coef, fit.intercept, nothing, fit.leverage, residuals)
-        rows, options = arrays.take(problem.X, problem.rows), {"coding": coding, "loss": loss}
-        calibration = {"targets": problem.y, "slopes": same_kind(slopes, problem.X)}
-        return Member.of(layout, Fit(fit.kernel, fit.C, *parts), problem.asked, rows, **options, **calibration)
+        options["slopes"] = same_kind(slopes, problem.X)
+        rows = arrays.take(problem.X, problem.rows)
+        return Member.of(layout, Fit(fit.kernel, fit.C, *parts), problem.asked, rows, **options)
 
     @available_if(adds_chunks)
     @with_callbacks
@@ -216,8 +217,16 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         """Validated rows and labels."""
         layout, X, y = validate(self, X, y, **options)
         y = plain_labels(arrays.to_numpy(y))
-        sorted_labels(y)
-        check_labels(y)
+        try:
+            np.unique(y)
+            if len(y):
+                check_classification_targets(y)
+        except TypeError as error:
+            raise ValueError(
+                f"y contains labels of several types, which cannot be sorted ({error}): use one type."
+            ) from None
+        except ValueError as error:
+            raise ValueError(f"{error} Use LSSVR for numbers.") from None
         return layout, X, y
 
     def _count_labels(self, y: Any, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -256,7 +265,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     @on_rows
     def decision_function(self, X: ArrayLike) -> Array:
         """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``, else (n_samples, n_classes)."""
-        return self._values(X, "decision_function")
+        return self.fitted_.layout.squeezed(self._values(X, "decision_function"))
 
     @on_rows
     def predict(self, X: ArrayLike) -> Array:
@@ -336,24 +345,6 @@ def plain_labels(y: np.ndarray) -> np.ndarray:
         if all(isinstance(label, np.bool_ if kind is bool else np.integer) or type(label) is kind for label in y):
             return np.array(y.tolist())
     return y
-
-
-def sorted_labels(y: np.ndarray) -> np.ndarray:
-    try:
-        return np.unique(y)
-    except TypeError as error:
-        raise ValueError(
-            f"y contains labels of several types, which cannot be sorted ({error}): use one type."
-        ) from None
-
-
-def check_labels(y: np.ndarray) -> None:
-    """scikit-learn's check of the labels, with a remedy."""
-    try:
-        if len(y):
-            check_classification_targets(y)
-    except ValueError as error:
-        raise ValueError(f"{error} Use LSSVR for numbers.") from None
 
 
 def refuse_numbers(labels: np.ndarray, rows: int) -> None:
