@@ -265,7 +265,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     @on_rows
     def decision_function(self, X: ArrayLike) -> Array:
         """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``, else (n_samples, n_classes)."""
-        return self.fitted_.layout.squeezed(self._values(X, "decision_function"))
+        f = self._values(X, "decision_function")
+        return self.fitted_.layout.squeezed(f)
 
     @on_rows
     def predict(self, X: ArrayLike) -> Array:

@@ -164,7 +164,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):
         -------
         array (n_samples,) or (n_samples, n_outputs)
         """
-        return self.fitted_.layout.squeezed(self._values(X, "predict"))
+        f = self._values(X, "predict")
+        return self.fitted_.layout.squeezed(f)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Coefficient of determination R^2 of the predictions."""

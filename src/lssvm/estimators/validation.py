@@ -103,6 +103,7 @@ def validate(
         refuse_lazy(name, values)
         if np.ma.is_masked(values):
             raise ValueError(f"{name} is a masked array with masked values: fill them in, or remove their rows.")
+    y = arrays.to_numpy(y) if arrays.is_foreign(y) or isinstance(y, np.ndarray) else y
     refuse_missing(y)
     X = as_table(X)
     if least == 0 and not (X.shape[0] if hasattr(X, "shape") else len(X)):  # a chunk without rows
@@ -122,7 +123,6 @@ def validate(
     if isinstance(y, str) and y == NO_TARGETS:
         y = None
     else:
-        y = arrays.to_numpy(y) if arrays.is_foreign(y) or isinstance(y, np.ndarray) else y
         with _explained("y", y, fitted=False):
             zeros = np.zeros((X.shape[0], 1))
             y = check_X_y(zeros, y, multi_output=multi_output, ensure_min_samples=least, estimator=seen)[1]
@@ -242,7 +242,7 @@ def _explained(name: str, values: Any, *, fitted: bool) -> Iterator[None]:
 
 def refuse_missing(y: Any) -> None:
     """Raise ValueError for None, NaN, NaT and NA among targets or labels that are not an array of numbers."""
-    if arrays.is_foreign(y) or isinstance(y, str):
+    if isinstance(y, str):
         return
     try:
         table = np.asarray(y, dtype=object if isinstance(y, Sequence) else None)  # text would turn NaN into "nan"
