@@ -16,7 +16,7 @@ from ..estimators.validation import encoded_rows
 from ..kernels import Term, pick_columns
 from ..problem import Problem
 from ..tables import Column
-from .access import Kept, NotKnown, check_fitted, columns_used, feature_names, kept_by_members, members
+from .access import Kept, NotKnown, check_fitted, columns_used, feature_names, kept_by_members
 from .loo import class_scores, number_scores
 
 POOLED = "other values"  # the value of the pooled values of a category
@@ -339,15 +339,14 @@ def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
 
 def raw_contributions(model: LSSVR | LSSVC, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Contributions (rows, columns, outputs) and base (outputs,) of encoded rows, as they are computed."""
-    sources = model.fitted_.layout.sources
+    fitted, sources = model.fitted_, model.fitted_.layout.sources
     inputs = {int(column): np.flatnonzero(sources == column).tolist() for column in np.unique(sources)}
-    outputs = np.size(arrays.to_numpy(members(model)[0][0].intercept_))
+    outputs = fitted.fit.coef.shape[1]
     contributions, base = np.zeros((len(rows), model.n_features_in_, outputs)), np.zeros(outputs)
-    for member, weight in members(model):
-        points = arrays.to_numpy(member.support_vectors_)
-        coef = weight * arrays.to_numpy(member.dual_coef_).reshape(len(points), -1)
-        base += weight * arrays.to_numpy(member.intercept_)
-        for term in member.kernel_.terms(inputs):
+    for fit, share in zip((member.fit for member in fitted.members), fitted.shares, strict=True):
+        points, coef = arrays.to_numpy(fit.points), share * arrays.to_numpy(fit.coef)
+        base += share * arrays.to_numpy(fit.intercept)
+        for term in fit.kernel.terms(inputs):
             part, constant = _of_term(term, rows, points, coef)
             contributions[:, list(term)] += part
             base += constant

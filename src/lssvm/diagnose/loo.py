@@ -237,18 +237,11 @@ def width_surface(
            [ 35.9,  25.4,  23. ,  23.5,  23.7],
            [ 47.8,  45.8,  43.4,  40.3,  40. ]])
     """
-    problem = least_squares_problem(model, "The surface of widths and C")
+    what = "The surface of widths and C"
+    problem = least_squares_problem(model, what)
     leaves = problem.kernel.leaves
     if not leaves:
         raise NotKnown(f"{model.kernel_!r} has no widths: give a model with a kernel such as kernels.RBF or Matern.")
-    values = model.C_ * np.logspace(-4.0, 4.0, n_values)
-    factors = np.logspace(-1.0, 1.0, n_widths)
-    errors = [
-        _errors_along(
-            problem.replace(kernel=problem.kernel.with_widths([factor * leaf.sigma for leaf in leaves])),
-            values,
-            "The surface of widths and C",
-        )
-        for factor in factors.tolist()
-    ]
-    return values, factors, np.array(errors)
+    values, factors = model.C_ * np.logspace(-4.0, 4.0, n_values), np.logspace(-1.0, 1.0, n_widths)
+    wider = [problem.kernel.with_widths([factor * leaf.sigma for leaf in leaves]) for factor in factors.tolist()]
+    return values, factors, np.array([_errors_along(problem.replace(kernel=own), values, what) for own in wider])

@@ -23,9 +23,9 @@ from ..problem import Problem
 from ..problem.cancellation import refit_stably, warn_of_rounding
 from ..rules import check_parameters
 from ..tune import LeaveOneOut, describe, tune_members, warn_at_edge, warn_at_edges, warn_of_no_signal
+from . import planning
 from .fitted import FittedModel, Member
 from .layout import Layout, Table, unfitted
-from .planning import main_path, most_to_solve, plan, retuned, with_bases
 from .validation import check_weights, encoded_rows
 
 try:
@@ -110,7 +110,7 @@ def on_rows(method: Method) -> Method:
 
 
 def is_additive(model: BaseLSSVM) -> bool:
-    kernel = getattr(model, "kernel_", model.kernel)
+    kernel: Any = getattr(model, "kernel_", model.kernel)
     parts = kernel.parts if getattr(kernel, "is_stack", False) else (kernel,)
     if not all(isinstance(part, Additive) for part in parts):
         raise AttributeError(
@@ -137,6 +137,23 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
     """Base class of both estimators: a subclass codes its targets."""
 
     fitted_: FittedModel
+
+    def __init__(
+        self,
+        kernel: planning.KernelFunction | None = None,
+        C: planning.GivenC = None,
+        *,
+        steps: planning.Steps | None = None,
+        robust: planning.Weighting | None = None,
+        categorical_features: planning.ColumnNames | None = "from_dtype",
+        verbose: planning.Verbosity = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.C = C
+        self.steps = steps
+        self.robust = robust
+        self.categorical_features = categorical_features
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -224,7 +241,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         """Fit the model to rows in memory."""
         table = self._read(X, y, sample_weight)
         layout = table.layout
-        problems, is_stack = plan(self, table)
+        problems, is_stack = planning.plan(self, table)
         given = None if sample_weight is None else layout.sample_weights(table.targets, table.weights)
         solved = self._solve(problems, layout, given)
         fitted = self._combined([one.member for one in solved], is_stack=is_stack)
@@ -247,8 +264,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
 
         `given` are the sample weights.
         """
-        last = progress.expect(lambda: len(problems) * most_to_solve(problems[0]))
-        ready = with_bases(problems, self.steps if steps is None else steps, is_default=self.kernel is None)
+        last = progress.expect(lambda: len(problems) * planning.most_to_solve(problems[0]))
+        ready = planning.with_bases(problems, self.steps if steps is None else steps, is_default=self.kernel is None)
         known = tune_members(ready)
         with last:
             return [
@@ -260,9 +277,9 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         """The model of a problem whose parameters are all known."""
         chosen = problem.replace(fitted=None) if tuned else None
         fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
-        problem, fit, lost = refit_stably(problem, fit, retuned)
+        problem, fit, lost = refit_stably(problem, fit, planning.retuned)
         describe(problem, fit)
-        parts = {"problem": problem.replace(fitted=None), "sample_weight": given, "path": main_path(problem)}
+        parts = {"problem": problem.replace(fitted=None), "sample_weight": given, "path": planning.main_path(problem)}
         member = Member.of(layout, fit, problem.asked, arrays.take(problem.X, problem.rows), **parts)
         member = member if member.deferred else replace(member, targets=problem.y).completed()
         return Solved(member, lost, chosen)

@@ -20,25 +20,11 @@ from ..intervals.classes import set_scores, set_thresholds
 from ..kernels import RBF, Choice, Matern
 from ..problem import Fit, Problem, class_numbers, solve_classes
 from ..tune import LeaveOneOut, choose_classifier, with_C_of_more_rows
+from . import planning
 from .base import Solved, followed, on_rows, with_callbacks
 from .chunks import ChunkedLSSVM, adds_chunks
 from .fitted import Member
 from .layout import Layout, Table, coded, same_kind, winning_class
-from .planning import (
-    ClassWeights,
-    Coding,
-    ColumnNames,
-    GivenC,
-    KernelFunction,
-    LossName,
-    Steps,
-    Verbosity,
-    Weighting,
-    class_plan,
-    class_steps,
-    main_path,
-    run_steps,
-)
 from .validation import check_coverage, encoded_rows, score_of, validate
 
 
@@ -109,26 +95,23 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
 
     def __init__(
         self,
-        kernel: KernelFunction | None = None,
-        C: GivenC = None,
+        kernel: planning.KernelFunction | None = None,
+        C: planning.GivenC = None,
         *,
-        steps: Steps | None = None,
-        robust: Weighting | None = None,
-        categorical_features: ColumnNames | None = "from_dtype",
-        class_weight: ClassWeights | None = None,
-        coding: Coding = "auto",
-        loss: LossName = "auto",
-        verbose: Verbosity = 0,
+        steps: planning.Steps | None = None,
+        robust: planning.Weighting | None = None,
+        categorical_features: planning.ColumnNames | None = "from_dtype",
+        class_weight: planning.ClassWeights | None = None,
+        coding: planning.Coding = "auto",
+        loss: planning.LossName = "auto",
+        verbose: planning.Verbosity = 0,
     ) -> None:
-        self.kernel = kernel
-        self.C = C
-        self.steps = steps
-        self.robust = robust
-        self.categorical_features = categorical_features
+        super().__init__(
+            kernel, C, steps=steps, robust=robust, categorical_features=categorical_features, verbose=verbose
+        )
         self.class_weight = class_weight
         self.coding = coding
         self.loss = loss
-        self.verbose = verbose
 
     def _solve(
         self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None
@@ -141,7 +124,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
 
     def _solve_classes(self, problem: Problem, layout: Layout, given: Array | None) -> Solved:
         """The classifier of one kernel."""
-        plan = class_plan(self, problem)
+        plan = planning.class_plan(self, problem)
         if plan is None:
             return super()._solve([problem], layout, given)[0]
         if self.kernel is None:
@@ -152,7 +135,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         problem = problem.replace(kernel=setting.kernel, C=setting.C, paths=paths)
         coding = "one-vs-rest" if layout.single else setting.coding
         if self.steps is None:
-            problem, steps = run_steps(problem, class_steps(problem, setting.coding, setting.loss)), []
+            problem, steps = planning.with_class_basis(problem, setting.coding, setting.loss), []
             if record is not None and self.C is None:
                 problem = with_C_of_more_rows(problem, setting, record)
         else:
@@ -160,11 +143,11 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         if setting.loss == "squared" and coding == "one-vs-rest":
             with last:
                 return super()._solve([problem], layout, given, steps)[0]
-        problem = run_steps(problem, steps)
+        problem = planning.run_steps(problem, steps)
         with last:
             member = self._of_any_loss(problem, layout, given, setting.loss, coding)
         if record is None:
-            return Solved(replace(member, path=main_path(problem)))
+            return Solved(replace(member, path=planning.main_path(problem)))
         rows = member.loo_values
         assert rows is not None
         places = np.arange(len(rows.codes)), rows.codes
@@ -172,7 +155,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         record.loo = float(np.average(-np.log(own), weights=rows.weights))
         wrong = class_numbers(rows.predicted) != rows.codes
         record.error_rate = float(np.average(wrong, weights=rows.weights))
-        return Solved(replace(member, path=Bunch(**{**record, **main_path(problem)})))
+        return Solved(replace(member, path=Bunch(**{**record, **planning.main_path(problem)})))
 
     def _of_any_loss(self, problem: Problem, layout: Layout, given: Any, loss: str, coding: str) -> Member:
         """The classifier of a problem whose parameters are all known, for any loss and coding."""

@@ -321,12 +321,8 @@ class FittedModel(Record):
     def average(self, values: Iterable[Any]) -> Any:
         """The weighted average of values of the members."""
         values = list(values)
-        if len(values) == 1:
-            return values[0]
-        total: Any = 0.0
-        for value, share in zip(values, self.shares, strict=True):
-            total = total + share * value
-        return total
+        pairs = zip(values, self.shares, strict=True)
+        return values[0] if len(values) == 1 else sum(share * value for value, share in pairs)
 
     def values(self, X: Array) -> Array:
         """f(x) of encoded rows, (rows, outputs); for classes, the values of `decision_function`."""

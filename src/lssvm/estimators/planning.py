@@ -270,13 +270,13 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
     return codings, losses
 
 
-def class_steps(problem: Problem, coding: str, loss: str) -> Sequence[Step]:
+def with_class_basis(problem: Problem, coding: str, loss: str) -> Problem:
     """The default for ``steps=None`` of `LSSVC`: dense if that is cheap enough, else a basis of random rows."""
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
     by_pairs = coding == "one-vs-one"
     if (pair_work(counts) if by_pairs else counts.sum() ** 3) <= DENSE_CLASS_WORK or problem.kernel.is_precomputed:
-        return ()
+        return problem
     rows = counts.sum() * (len(counts) - 1 if by_pairs else 1)
     work = CLASS_BASIS_WORK / (1 if loss == "squared" else CLASS_SYSTEMS)
     size = int(np.clip(math.sqrt(work / rows), *CLASS_BASIS))
-    return (Given(problem.rows_by_content[:size]),)
+    return Given(problem.rows_by_content[:size])(problem)

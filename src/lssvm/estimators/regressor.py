@@ -16,7 +16,6 @@ from .base import on_rows
 from .chunks import ChunkedLSSVM
 from .interval_mixin import IntervalMixin
 from .layout import Layout, Table, same_kind
-from .planning import ColumnNames, GivenC, KernelFunction, Steps, Verbosity, Weighting
 from .validation import refuse_times, score_of, validate
 
 
@@ -107,23 +106,6 @@ class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):
     >>> one.dual_coef_.shape
     (133,)
     """
-
-    def __init__(
-        self,
-        kernel: KernelFunction | None = None,
-        C: GivenC = None,
-        *,
-        steps: Steps | None = None,
-        robust: Weighting | None = None,
-        categorical_features: ColumnNames | None = "from_dtype",
-        verbose: Verbosity = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.C = C
-        self.steps = steps
-        self.robust = robust
-        self.categorical_features = categorical_features
-        self.verbose = verbose
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, Array]:
         """Validated rows and targets."""
