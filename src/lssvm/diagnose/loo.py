@@ -13,6 +13,7 @@ from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
 from ..estimators.interval_mixin import distribution
 from ..estimators.layout import LooValues
+from ..estimators.layout import class_codes as codes_of
 from ..problem import Problem
 from ..tune import class_errors
 from .access import NotKnown, check_fitted, least_squares_problem
@@ -76,13 +77,7 @@ def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
         check_fitted(model)
         raise ValueError(f"{type(model).__name__} has no classes: give a fitted LSSVC.")
     labels = np.asarray(arrays.to_numpy(y))
-    unknown = np.setdiff1d(labels, model.classes_)
-    if len(unknown):
-        raise ValueError(
-            f"y contains the class {unknown.tolist()[0]!r}, which is not among the classes {model.classes_.tolist()} "
-            "of the model: remove its rows, or fit the model to all classes."
-        )
-    return np.searchsorted(model.classes_, labels)
+    return codes_of(labels, model.classes_, "remove its rows, or fit the model to all classes")
 
 
 def scores(model: LSSVR | LSSVC) -> dict[str, float]:

@@ -17,19 +17,8 @@ from ..problem import Fit, Problem
 from ..problem.cancellation import warn_of_rounding
 from ..progress import counted
 from ..sparsify import Given, Random
-from ..stream import (
-    SAMPLE_ROWS,
-    Passes,
-    SameRows,
-    Scan,
-    Source,
-    as_source,
-    fingerprint,
-    fit_chunks,
-    resumed,
-    sample_rows,
-    start_stream,
-)
+from ..stream.sources import SAMPLE_ROWS, SameRows, Scan, Source, as_source, fingerprint, sample_rows
+from ..stream.sums import Passes, fit_chunks, resumed, start_stream
 from ..tune import tuned
 from .base import BaseLSSVM, followed, with_callbacks
 from .fitted import FittedModel, Member

@@ -24,7 +24,7 @@ from . import planning
 from .base import Solved, followed, on_rows, with_callbacks
 from .chunks import ChunkedLSSVM, adds_chunks
 from .fitted import Member
-from .layout import Layout, Table, coded, same_kind, winning_class
+from .layout import Layout, Table, class_codes, coded, same_kind, winning_class
 from .validation import check_coverage, encoded_rows, score_of, validate
 
 
@@ -218,28 +218,33 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
 
     def _with_classes(self, layout: Layout, labels: Any, totals: Any, rows: int, classes: Any = None) -> Layout:
         found = labels if classes is None else np.unique(arrays.to_numpy(classes))
-        if classes is None:
-            refuse_numbers(labels, rows)
-        if len(found) < 2:
+        if classes is None and labels.dtype.kind == "f" and rows > 20 and len(labels) > rows / 2:
             raise ValueError(
-                f"y contains only one class, {found.tolist()[0]!r}: a classifier needs at least 2 classes."
+                f"Unknown label type: continuous. y has {len(labels)} distinct numbers in {rows} rows, and LSSVC "
+                "predicts classes: use LSSVR for numbers, or convert y to integers or text if they are labels."
             )
+        if len(found) < 2:
+            raise ValueError(f"y contains only one class, {found.tolist()[0]!r}: a classifier needs at least 2.")
         factors = class_factors(self.class_weight, found, totals)
-        if classes is None:
-            warn_of_empty_classes(labels, totals * factors)
+        empty = labels[totals * factors == 0].tolist() if classes is None else []  # no row can be assigned to these
+        if len(found) - len(empty) < 2:
+            raise ValueError(
+                f"sample_weight and class_weight leave fewer than 2 of the classes {found.tolist()} with positive "
+                "weight: at least 2 are needed."
+            )
+        if empty:
+            warnings.warn(
+                f"No row of the class {empty[0]!r} has positive weight: its probabilities mean nothing. Remove "
+                "its rows.",
+                stacklevel=arrays.user_level(),
+            )
         outputs = 1 if len(found) == 2 else len(found)
         return replace(layout, single=len(found) == 2, outputs=outputs, classes=found, class_factors=factors)
 
     def _coded(self, layout: Layout, X: Array, y: np.ndarray, weights: np.ndarray) -> Table:
         """Rows with coded targets, and weights times class weights."""
         assert layout.classes is not None
-        unknown = np.setdiff1d(y, layout.classes)
-        if len(unknown):
-            raise ValueError(
-                f"y contains the class {unknown.tolist()[0]!r}, which is not among the classes "
-                f"{layout.classes.tolist()}: pass all classes to the first partial_fit as classes=[...]."
-            )
-        codes = np.searchsorted(layout.classes, y)
+        codes = class_codes(y, layout.classes, "pass all classes to the first partial_fit as classes=[...]")
         factors = layout.class_factors
         if factors is None:  # of a file of version 0.1
             factors = class_factors(self.class_weight, layout.classes, np.ones(len(layout.classes)))
@@ -329,30 +334,6 @@ def plain_labels(y: np.ndarray) -> np.ndarray:
         if all(isinstance(label, np.bool_ if kind is bool else np.integer) or type(label) is kind for label in y):
             return np.array(y.tolist())
     return y
-
-
-def refuse_numbers(labels: np.ndarray, rows: int) -> None:
-    """Raise ValueError for floats of which most rows have their own: whole ones pass scikit-learn's check."""
-    if labels.dtype.kind == "f" and rows > 20 and len(labels) > rows / 2:
-        raise ValueError(
-            f"Unknown label type: continuous. y has {len(labels)} distinct numbers in {rows} rows, and LSSVC predicts "
-            "classes: use LSSVR for numbers, or convert y to integers or text if they are labels."
-        )
-
-
-def warn_of_empty_classes(classes: np.ndarray, weights: np.ndarray) -> None:
-    """Warn of classes without weight, which no row can be assigned to; ValueError unless two others are left."""
-    empty = classes[weights == 0].tolist()
-    if len(classes) - len(empty) < 2:
-        raise ValueError(
-            f"sample_weight and class_weight leave fewer than 2 of the classes {classes.tolist()} with positive "
-            "weight: at least 2 are needed."
-        )
-    if empty:
-        warnings.warn(
-            f"No row of the class {empty[0]!r} has positive weight: its probabilities mean nothing. Remove its rows.",
-            stacklevel=arrays.user_level(),
-        )
 
 
 def class_factors(class_weight: Any, classes: np.ndarray, totals: np.ndarray) -> np.ndarray:

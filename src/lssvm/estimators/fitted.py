@@ -254,7 +254,8 @@ class Member(Record):
         problem, fit = self.problem, self.fit
         if problem is None:
             sample = self.known_sample
-            return Problem(fit.kernel, sample.X, sample.targets, sample.sample_weights, groups=self.layout.groups)
+            rows = (sample.X, sample.targets, sample.sample_weights)
+            return Problem(fit.kernel, *rows, groups=self.layout.groups)
         positive = arrays.to_numpy(fit.weights) > 0
         return problem.replace(weights=arrays.like(arrays.to_numpy(problem.weights) * positive, problem.weights))
 

@@ -151,9 +151,8 @@ class IntervalMixin(BaseLSSVM):
         if simultaneous and self.kernel_.is_precomputed:
             raise ValueError("simultaneous=True needs the inputs, which a precomputed kernel does not contain.")
         found = self._distribution(search=False)
-        scale = None if found.scale is None else found.scale.own
         inputs, y = arrays.take(table.X, rows), arrays.to_numpy(table.y)[rows]
-        return self._shaped(confidence_bands(found.model, new, inputs, y, scale, float(coverage), simultaneous), X)
+        return self._shaped(confidence_bands(found, new, inputs, y, float(coverage), simultaneous=simultaneous), X)
 
     def _new_rows(self, X: ArrayLike, method: str) -> tuple[Array, Array]:
         """Encoded new rows, and the same as arrays of the kind of the training rows."""

@@ -90,6 +90,16 @@ class Table:
     weights: Array
 
 
+def class_codes(labels: np.ndarray, classes: np.ndarray, remedy: str) -> np.ndarray:
+    """The numbers of the classes of labels; ValueError for labels of other classes."""
+    unknown = np.setdiff1d(labels, classes)
+    if len(unknown):
+        raise ValueError(
+            f"y contains the class {unknown.tolist()[0]!r}, which is not among {classes.tolist()}: {remedy}."
+        )
+    return np.searchsorted(classes, labels)
+
+
 def coded(codes: np.ndarray, layout: Layout) -> np.ndarray:
     """The coded targets of class numbers: -1 and +1, one column per class or a single one for two classes."""
     labels = np.array([1]) if layout.single else np.arange(layout.outputs)

@@ -13,28 +13,23 @@ from .. import arrays
 from ..arrays import Array
 from ..kernels import Additive, pick_columns
 from ..problem import Fit, Problem
-from .loo import FittedLoo, LooModel
+from .jackknife import Jackknife
+from .loo import FittedLoo
 
 GRID = 500  # points at which the length of the tube is measured
 DRAWS, PLACES = 2000, 500  # simulated errors and rows that stand for all rows, for more than one column
 
 
 def confidence_bands(
-    model: LooModel,
-    X: Array,
-    rows: Array,
-    targets: np.ndarray,
-    scale: np.ndarray | None,
-    coverage: float,
-    simultaneous: bool,
+    found: Jackknife, X: Array, rows: Array, targets: np.ndarray, coverage: float, *, simultaneous: bool
 ) -> np.ndarray:
     """Ends (new rows, 2, k) of intervals for f(x) itself (De Brabanter et al. 2011).
 
     The fit is a linear smoother, f(x) = S(x) y, with the values H y at the rows. Its bias is estimated by S H y - S y,
     i.e. by smoothing the fitted values, and subtracted. The result is L(x) y with L = 2 S - S H, whose variance is
-    sum_j L_j(x)^2 sigma_j^2. `rows` and `targets` are those of the model; `scale` (l, k) is the size of their noise up
-    to a factor, None if it is even.
+    sum_j L_j(x)^2 sigma_j^2. `rows` and `targets` are those of the model.
     """
+    model, scale = found.model, found.scale
     H = model.smoother(rows)
 
     def corrected(Z: Array) -> np.ndarray:
@@ -42,7 +37,7 @@ def confidence_bands(
         return 2 * S - S @ H
 
     fitted = model.predict(rows)
-    unit = (1.0 / np.sqrt(model.weights))[:, None] if scale is None else scale
+    unit = (1.0 / np.sqrt(model.weights))[:, None] if scale is None else scale.own
     deviation = unit * np.sqrt(np.sum(((targets - fitted) / unit) ** 2, axis=0) / _freedom(H, unit))
     critical = np.full(targets.shape[1], ndtri(0.5 + coverage / 2))
     if simultaneous:

@@ -50,12 +50,8 @@ class NoiseScale:
     @cached_property
     def own(self) -> np.ndarray:
         """s_(i)(x_i) of the training rows, (l, k)."""
-        return self._scale(self.roots - self.model.residuals)
-
-    @cached_property
-    def roots(self) -> np.ndarray:
-        """The targets sqrt|r_i| of the model, (l, k)."""
-        return arrays.to_numpy(arrays.take(self.model.problem.y, self.model.rows))
+        roots = arrays.to_numpy(self.model.problem.y)[self.model.rows]
+        return self._scale(roots - self.model.residuals)
 
     def predictions(self, X: Array) -> np.ndarray:
         """s_(i)(x) of new rows, (m, l, k)."""
