@@ -21,14 +21,15 @@ import numpy as np
 from stacking import with_member
 
 from lssvm import LSSVC, LSSVR, diagnose, export, kernels, load, report, robust, save, sparsify, tune
-from lssvm.persist.files import START
+from lssvm.persist.model_files import START
 
 FORBIDDEN = ("exec", "compile", "import", "subprocess", "os.system", "os.exec", "os.fork", "os.posix_spawn", "socket",
              "pickle.find_class", "ctypes", "code.__new__", "os.remove", "os.rename", "shutil")  # fmt: skip
 SIGNATURES = (b"def foo(self, *args, **kwargs): pass",)  # what inspect parses when an error prints an estimator
 VALUES = [None, True, -1, 0, 7, 2**63, 10**400, 1e308, -0.5, "", "nan", "__class__", "os.system", [], {}, [[]], [None],
           {"float": "nan"}, {"float": "inf"}, {"tuple": []}, {"tuple": [1]}, {"dict": [["a", 1]]}, {"dict": [[[], 1]]},
-          {"array": "dual_coef_"}, {"array": "support_vectors_", "by_columns": True}, {"array": "_problem_.y"},
+          {"array": "members[0].fit.coef"}, {"array": "members[0].fit.points", "by_columns": True},
+          {"array": "members[0].problem.y"},
           {"class": "builtins.eval", "fields": {"source": "1"}}, {"class": "subprocess.Popen", "fields": {"args": "x"}},
           {"class": "kernels.RBF", "fields": {"sigma": 2.0}}, {"class": "kernels.RBF", "fields": {"sigma": "2"}},
           {"class": "kernels.Precomputed", "fields": {}}, {"class": "kernels.Choice", "fields": {"kernels": [1]}},
@@ -36,7 +37,7 @@ VALUES = [None, True, -1, 0, 7, 2**63, 10**400, 1e308, -0.5, "", "nan", "__class
           {"class": "kernels.Polynomial", "fields": {"degree": 10**300, "coef0": 1.0}},
           {"class": "RandomState", "fields": {"name": "MT19937", "key": [], "position": 1, "has_gauss": 0, "gauss": 0}},
           {"class": "Bunch", "fields": {"__class__": 1, "__reduce__": "x"}}, {"class": "Problem", "fields": {}},
-          {"labels": ["a"], "codes": {"array": "support_"}, "dtype": "O"}]  # fmt: skip
+          {"labels": ["a"], "codes": {"array": "members[0].fit.support"}, "dtype": "O"}]  # fmt: skip
 
 
 def read_header(content):
@@ -161,7 +162,7 @@ def mutant(content, draw):
         return reseal(header, data[: place - place % 8] + special + data[place - place % 8 + 8 :])
     if kind == 3:  # nested deeply, or long
         bombs = ["[" * 10**5, "[" * 900 + "]" * 900, '{"tuple":' * 500 + "[]" + "}" * 500, "9" * 10**5, "1e999"]
-        start, end = draw.choice([("", ""), ('{"class":"LSSVR","parameters":{"C":', '},"fitted":{}}')])
+        start, end = draw.choice([("", ""), ('{"model":{"class":"LSSVR","fields":{"C":', '}},"fitted":{}}')])
         header["__metadata__"]["model"] = start + draw.choice(bombs) + end
         return reseal(header, data)
     if kind <= 5:

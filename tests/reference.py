@@ -80,7 +80,8 @@ def kkt_residual(problem, fit):
             Z = xp.concat([K, arrays.zeros((K.shape[0], 1), K) + 1.0], axis=1)
             G += Z.T @ (v[block, None] * Z)
             right += Z.T @ (v[block, None] * y[block, :])
-        G[:n, :n] += problem.among(fit.support, fit.points) / fit.C
+        inputs = fit.points if fit.support is None else arrays.take(problem.X, fit.support)
+        G[:n, :n] += fit.kernel.evaluate(inputs, fit.points) / fit.C
         unknown = xp.concat([beta, b[None, :]])
         total, norm = G @ unknown - right, float(xp.max(xp.sum(xp.abs(G), axis=1)))
     size = norm * float(xp.max(xp.abs(unknown))) + float(xp.max(xp.abs(right)))

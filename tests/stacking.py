@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import clone
 
 from lssvm import kernels
+from lssvm.estimators.base import publish
 from lssvm.estimators.fitted import FittedModel
 
 
@@ -13,7 +14,7 @@ def stack_of(members, weights):
     """The stack of fitted members with the given weights, as `fit` stores it."""
     stack = clone(members[0]).set_params(kernel=kernels.Stack([member.kernel for member in members]), C=None)
     parts = [dataclasses.replace(m.fitted_.members[0], asked=(m.kernel, m.C)) for m in members]
-    return stack._publish(FittedModel.stack(parts, np.array(weights)))
+    return publish(stack, FittedModel.stack(parts, np.array(weights)))
 
 
 def with_member(model, **fields):

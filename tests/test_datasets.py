@@ -134,22 +134,23 @@ def test_seed_fixes_the_draw(name):
 
 
 @pytest.mark.parametrize(
-    ("call", "error", "message"),
+    ("call", "message"),
     [
-        (lambda: datasets.load_ripley(subset="all"), ValueError, r"subset='all'.*'train'"),
-        (lambda: datasets.make_sinc(0), ValueError, r"n_samples=0.*n_samples>=1"),
-        (lambda: datasets.make_sinc(2.5), TypeError, r"n_samples=2\.5"),
-        (lambda: datasets.make_sinc(noise=-1), ValueError, r"noise=-1.*try"),
-        (lambda: datasets.make_sinc(noise="t4"), TypeError, r"noise='t4'.*try"),
-        (lambda: datasets.make_sinc(distribution="cauchy"), ValueError, r"'cauchy'.*'t4'"),
-        (lambda: datasets.make_sinc(5, outliers=6), ValueError, r"outliers=6.*n_samples=5"),
-        (lambda: datasets.make_sinc(outlier_size=np.inf), ValueError, r"outlier_size=inf"),
-        (lambda: datasets.make_additive(n_features=3), ValueError, r"n_features=3.*>=4"),
-        (lambda: datasets.make_additive(noise=np.nan), ValueError, r"noise=nan"),
+        (lambda: datasets.load_ripley(subset="all"), "load_ripley: subset must be 'train' or 'test', got 'all'"),
+        (lambda: datasets.make_sinc(0), "make_sinc: n_samples must be a positive integer, got 0"),
+        (lambda: datasets.make_sinc(2.5), r"n_samples must be a positive integer, got 2\.5"),
+        (lambda: datasets.make_sinc(noise=-1), "noise must be a finite, non-negative number, got -1"),
+        (lambda: datasets.make_sinc(noise="t4"), "noise must be a finite, non-negative number, got 't4'"),
+        (lambda: datasets.make_sinc(distribution="cauchy"), "distribution must be 'gaussian' or 't4', got 'cauchy'"),
+        (lambda: datasets.make_sinc(5, outliers=6), r"outliers=6.*n_samples=5"),
+        (lambda: datasets.make_sinc(outlier_size=np.inf), "outlier_size must be a finite, .* got inf"),
+        (lambda: datasets.make_sinc(random_state=-1), "random_state must be an integer from 0 .* got -1"),
+        (lambda: datasets.make_additive(n_features=3), "n_features must be an integer from 4, got 3"),
+        (lambda: datasets.make_additive(noise=np.nan), "noise must be a finite, non-negative number, got nan"),
     ],
 )
-def test_bad_arguments_are_named(call, error, message):
-    with pytest.raises(error, match=message):
+def test_bad_arguments_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
         call()
 
 

@@ -160,11 +160,6 @@ def test_what_the_search_recorded_is_shown(tuned):
         told = cells(reader, "search by leave-one-out")[1]
         assert told == "; ".join([*record.plan, f"{record.evaluations} models evaluated"])
         assert cells(reader, "C")[1].startswith(f"{model.C_:.4g}, chosen by leave-one-out")
-        error = cells(reader, "leave-one-out error")[1]
-        squares = f"RMSE {np.sqrt(np.mean(model.loo_residuals_**2)):.4g} ("
-        assert error.startswith(f"log loss {record.loo:.4g} with one " if isinstance(model, LSSVC) else squares)
-        assert ("weighted error rate" in error) == isinstance(model, LSSVC)
-    assert f"weighted error rate {np.mean(model.loo_predictions_ != np.where(tuned[3] > 0, 'yes', 'no')):.2%}" in error
 
 
 @pytest.mark.slow
@@ -190,8 +185,8 @@ def test_dropped_columns_are_named_without_their_widths(tuned):
 def test_other_searches_are_named(step, words):
     model = LSSVR(kernels.RBF(), steps=[step]).fit(X, y)
     reader = Reader(report.to_html(model))
-    assert cells(reader, "C")[1].startswith(f"{model.C_:.4g}, chosen by {words}: ")
-    assert cells(reader, f"search by {words}")[1].endswith(f"RMSE {model.path_.score**0.5:.4g} (units of y)")
+    assert cells(reader, "C")[1] == f"{model.C_:.4g}, chosen by {words}"
+    assert cells(reader, f"search by {words}")[1].endswith(f"RMSE {model.path_.score**0.5:.4g}")
     chunked = Reader(report.to_html(LSSVR(kernels.RBF(13.1)).partial_fit(X, y)))
     assert cells(chunked, "C")[1].endswith("chosen on the first rows")
 
@@ -228,8 +223,6 @@ def test_classifiers_that_were_compared_are_listed(load_data):
     assert len(compared) == len(model.path_.candidates)
     assert f"{model.path_.evaluations} models evaluated" in cells(reader, "search by leave-one-out")[1]
     assert not any("error against C" in text for text in reader.text)
-    error = cells(reader, "leave-one-out error")[1]
-    assert error.startswith(f"log loss {model.path_.loo:.4g}; weighted error rate {model.path_.error_rate:.2%}")
 
 
 def test_one_common_width_is_in_spreads_of_the_columns():
@@ -325,17 +318,6 @@ def test_doubts_about_the_settings_come_with_the_technical_details(settings, war
     page = report.to_html(LSSVR(**settings).fit(X, y))
     assert warning in section(page, "technical")
     assert warning not in section(page, "verdict")
-
-
-def test_the_checks_are_listed():
-    always = "Checked: the number of rows, "
-    model = LSSVC(kernels.RBF(sigma=0.5), C=5.0)
-    page = report.to_html(model.fit(RIPLEY, LABELS))
-    assert f"{always}C against its path, the number of widths, class sizes, leverages.<" in page
-    assert f"{always}class sizes, leverages.<" in report.to_html(model.fit_chunks([(RIPLEY, LABELS)]))
-    noisy = RIPLEY[:, 0] + np.random.default_rng(0).uniform(-0.2, 0.2, len(RIPLEY))
-    stream = LSSVR(kernels.RBF(sigma=0.5), C=5.0).partial_fit(RIPLEY, noisy)
-    assert f"{always}outliers, leverages, interval coverage.<" in report.to_html(stream)
 
 
 def test_a_sample_of_many_rows_has_no_row_numbers(monkeypatch):

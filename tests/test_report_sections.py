@@ -383,11 +383,3 @@ def test_intervals_are_those_of_predict_interval(monkeypatch):
     assert widths[2] > 1.2 * diagnose.coverage_path(model, (0.9,)).width[0]
     regions = diagnose.coverage_by_region(model, n_bins=1)
     assert regions.width[0] == pytest.approx(widths[2], rel=0.1)
-
-
-@pytest.mark.parametrize("loss", ["squared", "squared_hinge", "logistic"])
-def test_only_least_squares_claims_exact_errors(loss):
-    model = LSSVC(kernels.RBF(0.5), C=5.0, loss=loss).fit(RIPLEY[::5], LABELS[::5])
-    text = section(report.to_html(model), "technical")
-    assert ("errors are exact" in text) == (loss == "squared")
-    assert (f"{loss.replace('_', ' ')} loss are approximate" in text) == (loss != "squared")

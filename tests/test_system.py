@@ -6,7 +6,7 @@ import reference
 from numpy.testing import assert_allclose
 
 from lssvm import arrays, kernels, losses, system
-from lssvm.problem import Problem, Whitening, whiten
+from lssvm.problem import Problem
 from lssvm.system import primal
 
 NAMESPACES = ["torch", "array_api_strict"]
@@ -45,21 +45,6 @@ def test_dual_is_the_kkt_system(ridge):
         assert_allclose(solution.intercept, intercept, rtol=1e-8)
         assert_allclose(solution.residuals, y - K @ alpha - intercept, rtol=1e-7, atol=1e-9)
         assert_allclose(solution.loo_residuals, expected, rtol=1e-7)
-
-
-@pytest.mark.parametrize("namespace", ["numpy", "torch"])
-def test_the_inverse_of_a_dual_machine_maps_targets_to_coefficients(namespace):
-    K, _, y, weights, _ = data()
-    if namespace == "torch":
-        torch = pytest.importorskip("torch")
-        factor = system.factorise_dual(*(torch.asarray(a + 0.0) for a in (K, y, weights)), 0.1)
-    else:
-        factor = system.factorise_dual(K.copy(), y, weights, 0.1)
-    P, w = arrays.to_numpy(factor.inverse()), np.sqrt(weights)[:, None]
-    assert_allclose(P, P.T, rtol=0, atol=1e-14 * np.abs(P).max())
-    unit = np.eye(len(y))
-    columns = np.hstack([reference.kkt(K, unit[:, [i]], weights, 0.1)[0] for i in range(len(y))])
-    assert_allclose(w * P * w.T, columns, rtol=1e-8, atol=1e-9 * np.abs(columns).max())
 
 
 @pytest.mark.parametrize("ridge", [1e-6, 0.1, 1e3])
@@ -264,44 +249,6 @@ def test_the_expected_loss_of_leverages_is_about_the_true_one(kernel, ridge):
     assert expected <= 100.0 * error + 1e-14
 
 
-@pytest.mark.parametrize("sigma", [1.5, 3.0, 8.0])
-@pytest.mark.parametrize("ridge", [1e-6, 1.0])
-def test_plain_columns_give_the_machine_of_whitened_ones(sigma, ridge, monkeypatch):
-    """Also where nobody would take them: passes are then repeated."""
-    problem = plain_problem(kernels.RBF(sigma), 2000, 60, ridge)
-    fits = []
-    for plain in (False, True):
-        monkeypatch.setattr(Whitening, "allows_plain_leverages", lambda *arguments, plain=plain: plain)
-        fits.append(problem.factorise())
-    (whitened, plain), new = fits, np.random.default_rng(1).standard_normal((20, 5))
-    ours, theirs = plain.fit(problem.C), whitened.fit(problem.C)
-    assert_allclose(ours.leverage, theirs.leverage, rtol=0, atol=1e-9)
-    assert_allclose(ours.loo_residuals, theirs.loo_residuals, rtol=0, atol=1e-8)
-    assert_allclose(ours.predict(new), theirs.predict(new), rtol=0, atol=1e-7)
-    assert reference.kkt_residual(problem, ours) < 1e-12
-    folds = [np.arange(30), np.arange(1000, 1400)]
-    assert_allclose(
-        plain.block_residuals(folds, problem.C), whitened.block_residuals(folds, problem.C), rtol=0, atol=1e-7
-    )
-    assert_allclose(plain.smoother(new, problem.C), whitened.smoother(new, problem.C), rtol=0, atol=1e-7)
-
-
-def test_plain_columns_are_taken_where_leverages_keep_their_digits():
-    """And there they are as good as a refit without each row."""
-    narrow, wide = plain_problem(kernels.RBF(1.5), 2000, 60, 1.0), plain_problem(kernels.RBF(8.0), 2000, 60, 1e-6)
-    for problem, expected in ((narrow, True), (wide, False)):
-        points = problem.X[:60]
-        whitening = whiten(problem.kernel, points, problem.kernel(points))
-        assert whitening.allows_plain_leverages(problem.weights, 1.0 / problem.C) is expected
-        assert not whitening.allows_plain_leverages(problem.weights[:100], 1.0 / problem.C)
-    fit = narrow.factorise().fit(1.0)
-    for row in (0, 59, 60, 1999):
-        weights = narrow.weights.copy()
-        weights[row] = 0.0
-        without = narrow.replace(weights=weights).factorise().fit(1.0)
-        assert_allclose(fit.loo_residuals[row], narrow.y[row] - without.predict(narrow.X[row : row + 1])[0], rtol=1e-9)
-
-
 # Other arrays ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("every", [False, True])
 @pytest.mark.parametrize("sparse", [False, True])
@@ -473,7 +420,6 @@ def systems():
         if name != "reduced":
             calls["loo_path"] = lambda f=factor: np.concatenate([block for _, block in f.loo_path([ridge])])
         if name == "dual":
-            calls["inverse"] = lambda f=factor: f.inverse()
             calls["criterion"] = lambda f=factor: f.criterion(False)[1]
         if name in ("primal", "wide"):
             lower = L if name == "primal" else every_row
@@ -496,10 +442,9 @@ def test_the_inverse_of_a_system_by_either_route():
     K, _, y, weights, _ = data()
     P, a = system.dual_inverse(K.copy(), y, weights, 0.1)
     factor = system.factorise_dual(K.copy(), y, weights, 0.1)
-    assert_allclose(P, factor.inverse(), rtol=1e-10, atol=1e-12)
+    assert_allclose(P, factor.root @ factor.root.T, rtol=1e-10, atol=1e-12)
+    assert_allclose(P, P.T, rtol=0, atol=1e-14 * np.abs(P).max())
     assert_allclose(a, P @ (np.sqrt(weights)[:, None] * y), rtol=1e-9, atol=1e-10)
-    with pytest.raises(ValueError, match="one ridge"):
-        system.factorise_dual(K.copy(), y, weights).inverse()
     assert system.dual_inverse(-np.eye(len(K)), y, weights, 0.1) is None
 
 

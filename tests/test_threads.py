@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from lssvm import LSSVR, arrays, kernels, sparsify
 from lssvm.arrays import threads
-from lssvm.arrays.threads import parallel_for, run_pair, single_threaded_blas
+from lssvm.arrays.threads import parallel_for, single_threaded_blas
 
 RNG = np.random.default_rng(0)
 
@@ -191,7 +191,7 @@ def test_an_interrupt_leaves_no_setting_behind(where, monkeypatch):
             pass
         assert numbers == [4]
         assert threading.active_count() == count
-        assert not threads._depth
+        assert not threads._inside
         assert not threads._before
 
 
@@ -240,7 +240,7 @@ def test_nothing_is_left_behind():
             LSSVR(failing, C=1.0).fit(X, X[:, 0])
         assert blas_threads() == setting
     assert threading.active_count() == before
-    assert not threads._depth
+    assert not threads._inside
 
 
 def failing(A, B):
@@ -343,37 +343,3 @@ def test_what_cannot_be_worked_on_in_place_is_refused(spoil):
     ):
         with pytest.raises(TypeError, match="row-major float64"):
             work()
-
-
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_two_functions_side_by_side(number, monkeypatch):
-    """With two threads each function has its own, with another number it has all of them."""
-    monkeypatch.setattr(threads, "_cores", lambda: number)
-    monkeypatch.setattr(threads, "_libraries", lambda: ([], []))
-    meeting = threading.Barrier(2, timeout=60)
-
-    def function(name):
-        if number == 2:
-            meeting.wait()  # passes only if both functions run at the same time
-        return name, threads.workers(), threading.get_ident()
-
-    with single_threaded_blas():
-        first, second = run_pair(lambda: function("first"), lambda: function("second"))
-        assert threads.workers() == number
-    assert (first[0], second[0]) == ("first", "second")
-    assert first[1] == second[1] == (1 if number == 2 else number)
-    assert (first[2] == second[2]) == (number != 2)
-
-
-@pytest.mark.parametrize("place", [0, 1])
-def test_errors_of_two_functions_surface(place, monkeypatch):
-    monkeypatch.setattr(threads, "_cores", lambda: 2)
-    monkeypatch.setattr(threads, "_libraries", lambda: ([], []))
-
-    def wrong():
-        raise KeyError("wrong")
-
-    with single_threaded_blas():
-        with pytest.raises(KeyError, match="wrong"):
-            run_pair(*[wrong, lambda: 1][:: 1 - 2 * place])
-        assert threads.workers() == 2

@@ -1,12 +1,13 @@
 """Small data sets and generators from the LS-SVM literature."""
 
 from importlib.resources import files
-from numbers import Integral, Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch, check_random_state
+
+from .rules import Count, NotNegative, Seed, check_arguments, integer, one_of
 
 __all__ = ["load_motorcycle", "load_ripley", "load_tictactoe", "make_additive", "make_sinc"]
 
@@ -37,7 +38,7 @@ def load_motorcycle(*, return_X_y: bool = False) -> Bunch | XY:
     return _load("motorcycle.csv", "motorcycle.txt", return_X_y)
 
 
-def load_ripley(*, subset: str = "train", return_X_y: bool = False) -> Bunch | XY:
+def load_ripley(*, subset: Annotated[str, one_of("train", "test")] = "train", return_X_y: bool = False) -> Bunch | XY:
     """Ripley's two classes in the plane, labelled -1 and +1.
 
     Parameters
@@ -61,8 +62,7 @@ def load_ripley(*, subset: str = "train", return_X_y: bool = False) -> Bunch | X
     >>> X.shape, X_test.shape
     ((250, 2), (1000, 2))
     """
-    if subset not in ("train", "test"):
-        raise ValueError(f"subset={subset!r} is unknown; use subset='train' or subset='test'.")
+    check_arguments(load_ripley, {"subset": subset})
     return _load(f"ripley_{subset}.csv", "ripley.txt", return_X_y, np.int64)
 
 
@@ -91,13 +91,13 @@ def load_tictactoe(*, return_X_y: bool = False) -> Bunch | XY:
 
 
 def make_sinc(
-    n_samples: int = 300,
+    n_samples: Count = 300,
     *,
-    noise: float = 0.1,
-    distribution: str = "gaussian",
-    outliers: int = 0,
-    outlier_size: float = 2.0,
-    random_state: int | np.random.RandomState | None = None,
+    noise: NotNegative = 0.1,
+    distribution: Annotated[str, one_of("gaussian", "t4")] = "gaussian",
+    outliers: Annotated[int, integer("an integer from 0", 0)] = 0,
+    outlier_size: NotNegative = 2.0,
+    random_state: Seed = None,
 ) -> XY:
     """Noisy samples of sinc(x) = sin(pi x) / (pi x), x uniform on [-5, 5].
 
@@ -137,14 +137,9 @@ def make_sinc(
     >>> X.shape, y.shape
     ((300, 1), (300,))
     """
-    _check_int("n_samples", n_samples, least=1, example=300)
-    _check_scale("noise", noise)
-    _check_scale("outlier_size", outlier_size)
-    _check_int("outliers", outliers, least=0, example=3)
+    check_arguments(make_sinc, locals())
     if outliers > n_samples:
         raise ValueError(f"outliers={outliers} is more than n_samples={n_samples}; use fewer outliers.")
-    if distribution not in ("gaussian", "t4"):
-        raise ValueError(f"distribution={distribution!r} is unknown; use distribution='gaussian' or distribution='t4'.")
     rng = check_random_state(random_state)
     x = rng.uniform(-5.0, 5.0, n_samples)
     error = rng.standard_normal(n_samples) if distribution == "gaussian" else rng.standard_t(4, n_samples)
@@ -155,11 +150,11 @@ def make_sinc(
 
 
 def make_additive(
-    n_samples: int = 100,
-    n_features: int = 25,
+    n_samples: Count = 100,
+    n_features: Annotated[int, integer("an integer from 4", 4)] = 25,
     *,
-    noise: float = 1.0,
-    random_state: int | np.random.RandomState | None = None,
+    noise: NotNegative = 1.0,
+    random_state: Seed = None,
 ) -> XY:
     """Vapnik's additive function of four inputs, with further irrelevant inputs.
 
@@ -195,9 +190,7 @@ def make_additive(
     >>> X.shape, y.shape
     ((100, 25), (100,))
     """
-    _check_int("n_samples", n_samples, least=1, example=100)
-    _check_int("n_features", n_features, least=4, example=25)
-    _check_scale("noise", noise)
+    check_arguments(make_additive, locals())
     rng = check_random_state(random_state)
     X = rng.uniform(size=(n_samples, n_features))
     f = 10 * np.sin(X[:, 0]) + 20 * (X[:, 1] - 0.5) ** 2 + 10 * X[:, 2] + 5 * X[:, 3]
@@ -218,17 +211,3 @@ def _load(file: str, descr: str, return_X_y: bool, kind: type = np.float64) -> B
         return X, y
     *names, target = header.split(",")
     return Bunch(data=X, target=y, feature_names=names, target_names=[target], DESCR=_text(descr))
-
-
-def _check_int(name: str, value: int, *, least: int, example: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name}={value!r} is not an integer; try {name}={example}.")
-    if value < least:
-        raise ValueError(f"{name}={value} is too small; use {name}>={least}, such as {example}.")
-
-
-def _check_scale(name: str, value: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name}={value!r} is not a number; try {name}=0.1.")
-    if not 0 <= value < np.inf:
-        raise ValueError(f"{name}={value} must be finite and non-negative; try {name}=0.1.")

@@ -10,9 +10,10 @@ from __future__ import annotations
 import functools
 import math
 import reprlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
+from types import FunctionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -118,9 +119,10 @@ Seed = Annotated[
 class Values:
     """The shape of an array in symbols such as "rows", and its values: float64, or integers if `kinds` is "iu".
 
-    "outputs?" is no dimension if the targets were one-dimensional; "coordinates" is the number of columns of the
-    inputs, or 1 for precomputed kernels, whose points are column numbers. `below` names a size that integers may not
-    reach.
+    "outputs" is the number of columns of f(x) and "targets" that of the targets, which differ for pairs of classes.
+    "outputs?" is no dimension if there is one output; "coordinates" is the number of columns of the inputs, or 1 for
+    precomputed kernels, whose points are column numbers. `below` names a size that integers may not reach. With
+    `optional`, there may be None instead of an array.
     """
 
     shape: tuple[str | int, ...]
@@ -129,6 +131,7 @@ class Values:
     finite: bool = True
     kinds: str = "f"
     below: str = ""
+    optional: bool = False
 
 
 def values(*shape: str | int, **options: Any) -> Values:
@@ -141,16 +144,16 @@ def indices(size: str, below: str, low: int = 0) -> Values:
     return Values((size,), low=low, kinds="iu", below=below)
 
 
-def row_weights(size: str, low: float = 0.0) -> Values:
+def row_weights(size: str, low: float = 0.0, *, optional: bool = False) -> Values:
     """One weight per row."""
-    return Values((size,), low=low, high=HEAVIEST)
+    return Values((size,), low=low, high=HEAVIEST, optional=optional)
 
 
 @functools.cache
-def rules_of(cls: Any) -> dict[str, Rule]:
-    """The rules in the annotations of the constructor, by the names of its arguments."""
+def rules_of(owner: Any) -> dict[str, Rule]:
+    """The rules in the annotations of a function or a constructor, by the names of its arguments."""
     try:
-        hints = get_type_hints(cls.__init__, include_extras=True)
+        hints = get_type_hints(owner if isinstance(owner, FunctionType) else owner.__init__, include_extras=True)
     except Exception:  # annotations of users may be any text
         return {}
     return {name: rule for name, hint in hints.items() if (rule := _rule(hint)) is not None}
@@ -188,6 +191,13 @@ def check_parameters(owner: Any) -> None:
     """Raise the error of the first parameter that breaks its rule."""
     for _, error in violations(owner):
         raise error
+
+
+def check_arguments(function: Any, values: Mapping[str, Any]) -> None:
+    """Raise ValueError for the first argument of a function that breaks its rule."""
+    for name, rule in rules_of(function).items():
+        if not rule.holds(values[name]):
+            raise ValueError(f"{function.__name__}: {name} must be {rule.meaning}, got {shown(values[name])}.")
 
 
 def shown(value: Any) -> str:

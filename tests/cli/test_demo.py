@@ -12,7 +12,9 @@ from lssvm import LSSVR, datasets, diagnose
 def test_demo_prints_the_fit(run, tmp_path):
     result = run("demo", "--output", tmp_path / "demo.png")
     assert result.exit_code == 0, result.output
-    table = read_table(result.stdout)
+    *table, picture = result.stdout.splitlines()
+    table = read_table("\n".join(table))
+    assert picture == str(tmp_path / "demo.png")
     X, y = datasets.load_motorcycle(return_X_y=True)
     model = LSSVR().fit(X, y)
     rmse = np.linalg.norm(model.loo_residuals_) / np.sqrt(len(y))
@@ -29,7 +31,7 @@ def test_demo_draws_a_picture(run, tmp_path):
     output = tmp_path / "demo.png"
     result = run("demo", "--output", output)
     assert result.stderr == ""
-    assert read_table(result.stdout)["picture"] == str(output)
+    assert result.stdout.splitlines()[-1] == str(output)
     pixels = image.imread(output)[..., :3]
     assert pixels.shape[:2] == (675, 1125)
     drawn = (pixels < 0.99).any(axis=-1)
@@ -59,6 +61,6 @@ def test_demo_names_an_unknown_picture_format(run, tmp_path):
     pytest.importorskip("matplotlib")
     result = run("demo", "--output", tmp_path / "demo.nonsense")
     assert result.exit_code == 1
-    assert f"--output '{tmp_path / 'demo.nonsense'}' cannot be written" in result.stderr
+    assert "Format 'nonsense' is not supported (supported formats: " in result.stderr
     assert "leave-one-out RMSE" in read_table(result.stdout)
     assert "Traceback" not in result.output

@@ -33,11 +33,9 @@ from threadpoolctl import ThreadpoolController
 SMALL_PIECE = 2**21  # smallest piece, in multiplications: about a tenth of a millisecond
 
 Item = TypeVar("Item")
-First = TypeVar("First")
-Second = TypeVar("Second")
 
 _lock = threading.RLock()  # a signal handler may fit, too
-_depth: dict[int, int] = {}  # by thread: how many nested `single_threaded_blas` blocks it is in
+_inside: set[int] = set()  # the threads that are inside of a `single_threaded_blas` block
 _before: list[int] = []  # numbers of threads of the shared BLAS libraries outside all of these blocks
 _local = threading.local()  # pool, workers: of this thread; helps: is a helper thread; before: as `_before`, for OpenMP
 
@@ -55,52 +53,48 @@ def single_threaded_blas() -> Iterator[None]:
 
     The helper threads end when the outermost block of their thread does.
     """
-    depth = _depth.get(threading.get_ident(), 0)
+    thread = threading.get_ident()
+    if thread in _inside:
+        yield
+        return
     try:
-        _enter(depth + 1)
+        _enter(thread)
         yield
     finally:
         try:
-            _leave(depth)
+            _leave(thread)
         except BaseException:  # an interrupt
-            _leave(depth)
+            _leave(thread)
             raise
         finally:
-            if not depth and (pool := vars(_local).pop("pool", None)) is not None:
+            if (pool := vars(_local).pop("pool", None)) is not None:
                 pool.shutdown()
 
 
-def _enter(depth: int) -> None:
-    """Record that this thread is in `depth` nested blocks; the first block of all limits the shared libraries."""
-    thread = threading.get_ident()
+def _enter(thread: int) -> None:
+    """Record that this thread is inside of a block; the first block of all limits the shared libraries."""
     shared, own = _libraries()
     with _lock:
-        if not _depth:
+        if not _inside:
             numbers = [library.get() for library in shared]
             if not _before or max(numbers, default=1) > 1:  # else an interrupt prevented their restoration
                 _before[:] = numbers
-        if depth == 1:
-            _local.before = [library.get() for library in own]
-            _local.workers = workers()
-        _depth[thread] = depth
-        if depth == 1:
-            for library in shared + own:
-                library.set(1)
+        _local.before = [library.get() for library in own]
+        _local.workers = workers()
+        _inside.add(thread)
+        for library in shared + own:
+            library.set(1)
 
 
-def _leave(depth: int) -> None:
-    """Record that this thread is in `depth` nested blocks; the last one restores the libraries. Can be repeated."""
-    thread = threading.get_ident()
+def _leave(thread: int) -> None:
+    """Record that this thread has left its block; the last one restores the libraries. Can be repeated."""
     shared, own = _libraries()
     with _lock:
-        if depth:
-            _depth[thread] = depth
-            return
         _restore(own, getattr(_local, "before", []))
-        if not _depth.keys() - {thread}:
+        if not _inside - {thread}:
             _restore(shared, _before)
             _before.clear()
-        _depth.pop(thread, None)
+        _inside.discard(thread)
 
 
 def _restore(libraries: list[Library], numbers: list[int]) -> None:
@@ -126,7 +120,7 @@ def workers() -> int:
     """The number of threads that share work: one per core, but no more than the user allows BLAS."""
     if getattr(_local, "helps", False):
         return 1
-    if threading.get_ident() in _depth:
+    if threading.get_ident() in _inside:
         return _local.workers
     shared, own = _libraries()
     allowed = (_before or [library.get() for library in shared]) + [library.get() for library in own]
@@ -135,25 +129,22 @@ def workers() -> int:
 
 def parallel_for(function: Callable[[Item], object], items: Iterable[Item]) -> None:
     """Call `function` with every item, in any order, in this thread and its helpers; an error stops them all."""
-    waiting = deque(items)
-    helpers = min(workers(), len(waiting)) - 1 if len(waiting) > 1 else 0
-
-    if helpers < 1:
-        for item in waiting:
-            function(item)
-        return
+    items = list(items)
+    helpers = min(workers(), len(items)) - 1 if len(items) > 1 else 0
+    left = iter(items)  # threads share it: each item goes to one of them
 
     def work() -> None:
         try:
-            while True:
-                try:
-                    item = waiting.popleft()
-                except IndexError:
-                    return
+            for item in left:
                 function(item)
         except BaseException:
-            waiting.clear()
+            deque(left, maxlen=0)  # no further item is begun
             raise
+
+    if helpers < 1:
+        for item in items:
+            function(item)
+        return
 
     with single_threaded_blas():
         pool = _helpers()
@@ -161,7 +152,7 @@ def parallel_for(function: Callable[[Item], object], items: Iterable[Item]) -> N
         try:
             work()
         finally:
-            waiting.clear()
+            deque(left, maxlen=0)
             started = [other for other in others if not other.cancel()]
             wait(started)
         for other in started:
@@ -179,19 +170,6 @@ def run_each_alone(function: Callable[[Item], object], items: Sequence[Item]) ->
             _local.helps = helps
 
     parallel_for(alone if len(items) > 1 else function, items)
-
-
-def run_pair(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
-    """The results of two functions: with two threads side by side, each in one; otherwise in turn, with all threads."""
-    if workers() != 2:
-        return first(), second()
-    results: list[Any] = [None, None]
-
-    def keep(number: int) -> None:
-        results[number] = (first, second)[number]()
-
-    run_each_alone(keep, (0, 1))
-    return results[0], results[1]
 
 
 def _helpers() -> ThreadPoolExecutor:
@@ -237,10 +215,8 @@ def _after_fork() -> None:
     global _lock
     _lock = threading.RLock()
     vars(_local).pop("pool", None)
-    thread = threading.get_ident()
-    for other in _depth.keys() - {thread}:
-        del _depth[other]
-    if _before and not _depth:
+    _inside.intersection_update({threading.get_ident()})
+    if _before and not _inside:
         _restore(_libraries()[0], _before)
         _before.clear()
 

@@ -173,23 +173,19 @@ def demo(output: Path) -> None:
     seconds = perf_counter() - start
     result = {"data": "motorcycle: head acceleration (g) against time (ms)"} | model_facts(model)
     result["seconds"] = f"{seconds:.3f}"
+    program.print_values(result, as_json=False)
     try:
         from matplotlib.figure import Figure  # not pyplot: no display, no global state
     except ImportError:
         click.echo('No picture was drawn, because matplotlib is missing: pip install "lssvm[plot]"', err=True)
-    else:
-        figure = Figure(figsize=(7.5, 4.5), layout="constrained")
-        axes = figure.add_subplot(title="Motorcycle crashes: all parameters chosen by leave-one-out")
-        plotting.FitDisplay.from_estimator(model, ax=axes)
-        axes.set(xlabel="time after impact (ms)", ylabel="head acceleration (g)")
-        try:
-            with written(output) as file:
-                figure.savefig(file, dpi=150, format=output.suffix[1:] or "png")
-        except (OSError, ValueError) as error:
-            program.print_values(result, as_json=False)
-            raise click.ClickException(f"--output '{output}' cannot be written: {error}") from error
-        result["picture"] = str(output)
-    program.print_values(result, as_json=False)
+        return
+    figure = Figure(figsize=(7.5, 4.5), layout="constrained")
+    axes = figure.add_subplot(title="Motorcycle crashes: all parameters chosen by leave-one-out")
+    plotting.FitDisplay.from_estimator(model, ax=axes)
+    axes.set(xlabel="time after impact (ms)", ylabel="head acceleration (g)")
+    with written(output) as file:
+        figure.savefig(file, dpi=150, format=output.suffix[1:] or "png")
+    program.print_path(output)
 
 
 def _encoded_columns(roles: Roles, scans: dict[str, Any]) -> int:

@@ -243,8 +243,9 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
     from ..report import to_html
 
     program.progress_line("writing the report ...")
+    rows: dict[str, Any] = {}
     if data is None:
-        to_html(load(model), output)
+        fitted = load(model)
     else:
         from .reading import open_table
         from .roles import Rows
@@ -258,8 +259,8 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
             )
         if roles.target not in source.names:
             raise ValueError(f"{data} lacks the target column {roles.target!r}: add it, or omit DATA.")
-        X, y = Rows(source, roles).all()
-        to_html(fitted, output, X=X, y=y)
+        rows["X"], rows["y"] = Rows(source, roles).all()
+    to_html(fitted, output, **rows)
     program.progress_line("")
     program.print_path(output)
 

@@ -71,6 +71,8 @@ class Program(click.Group):
             raise
         except (ImportError, MemoryError, OSError, TypeError, ValueError) as error:
             message = str(error)
+            if isinstance(error, ModuleNotFoundError) and error.name == "pyarrow":
+                message = 'Reading files requires pyarrow: pip install "lssvm[files]"'
             if isinstance(error, PermissionError):
                 message = f"permission denied: {error.filename!r}. Ask its owner for access, or choose another file."
             raise click.ClickException(printable(message)) from error

@@ -34,7 +34,7 @@ UNEQUAL_CELLS = re.compile(r"Row #(\d+): Expected \d+ columns, got (\d+)")  # in
 UNCLOSED = "look for an unclosed quotation mark."
 BATCH_CELLS = 1 << 18  # cells that are read together, at most, unless 16 rows have more
 BLOCK_BYTES = 1 << 22  # of a text file that are parsed together, unless 16 rows have more; no row may be longer
-SAMPLE_LIMIT = 1 << 26  # characters from which the format is inferred, at most
+LONGEST_CELL = 1 << 20  # characters; the format is inferred from lines with at least twice as many, if there are
 SAMPLE_ROWS = 50  # rows from which the format is inferred
 DELIMITED_ROWS = 20  # rows from which the delimiter is inferred
 
@@ -126,10 +126,6 @@ def open_table(path: str, **options: Any) -> Source:
 
     Standard input, pipes and devices can be read only once: they are copied to a file that is removed at exit.
     """
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise TableError('Reading files requires pyarrow: pip install "lssvm[files]"') from error
     file = Path(path)
     if path == "-" and sys.stdin is None:
         raise TableError("Standard input is closed: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
@@ -203,8 +199,8 @@ def _open_text(
         pyarrow.input_stream(path, compression="detect") as stream,
         io.TextIOWrapper(stream, encoding, newline="") as file,
     ):
-        lines = list(_first_lines(file))
-        is_cut = bool(file.readline())
+        lines = file.readlines(2 * LONGEST_CELL)  # whole lines
+    csv.field_size_limit(LONGEST_CELL)
     stated = STATED_DELIMITER.fullmatch(lines[0]) if lines else None  # in a line above the table, as Excel writes it
     above = next((n for n in range(int(bool(stated)), len(lines)) if lines[n].strip("\r\n")), len(lines))
     lines = lines[above:]
@@ -212,12 +208,10 @@ def _open_text(
     if len(found) != 1 or not found.isascii():
         raise TableError(f"--delimiter must be one ASCII character, got {found!r}; write \\t for a tab.")
     reader = csv.reader(lines, delimiter=found)
-    head = _records(reader, 1)
+    records = filter(None, reader)
+    head = list(islice(records, 1))
     first_row = 1 + above + (header is not False) * reader.line_num  # names may contain line breaks
-    head += _records(reader, SAMPLE_ROWS - 1)
-    if len(head) < 2 and is_cut:
-        limit = f"{SAMPLE_LIMIT >> 20} MiB"
-        raise TableError(f"{name}: the column names and the first row take more than {limit}: {UNCLOSED}")
+    head += islice(records, SAMPLE_ROWS - 1)
     if not any(cell.strip() for record in head for cell in record):
         raise TableError(f"{name} is empty: give a file with a line of column names and rows below it.")
 
@@ -225,8 +219,7 @@ def _open_text(
     if header is None and len(head) > 1 and all(map(_looks_numeric, first)):
         raise TableError(
             f"{name}: the first line looks like data, not like column names ({', '.join(first[:4])} ...). Use "
-            "--no-header (the columns are then column1, column2, ...), add a line of names at the top, or, if these "
-            "are names, use --header."
+            "--no-header, add a line of names at the top, or, if these are names, use --header."
         )
     data = _data_cells(head) if header is None else []
     hint = HINT.format(quoted(data[0])) if data else ""
@@ -285,34 +278,11 @@ def _encoding(path: str, name: str, encoding: str | None) -> str:
     return "utf-8-sig" if known == "utf-8" else encoding  # without a byte order mark
 
 
-def _first_lines(lines: Iterator[str]) -> Iterator[str]:
-    """The lines of the first rows, up to a limit: an unclosed quotation mark makes the rest of the file one cell."""
-    left, rows, marks = SAMPLE_LIMIT, 0, 0
-    for line in lines:
-        left -= len(line)
-        if left < 0:
-            return
-        yield line
-        marks += line.count('"')
-        rows += marks % 2 == 0 and not line.isspace()  # a record ends
-        if rows > SAMPLE_ROWS:
-            return
-
-
-def _records(reader: Iterator[list[str]], count: int) -> list[list[str]]:
-    """The next records that are not empty lines; cells may be as long as the limit of this module."""
-    limit = csv.field_size_limit(SAMPLE_LIMIT)
-    try:
-        return list(islice(filter(None, reader), count))
-    finally:
-        csv.field_size_limit(limit)
-
-
 def _sniff(lines: Sequence[str]) -> str:
     """The delimiter that splits the first lines into equal numbers of cells, as many as possible."""
     cells = {}
     for delimiter in DELIMITERS:
-        widths = set(map(len, _records(csv.reader(lines, delimiter=delimiter), DELIMITED_ROWS)))
+        widths = set(map(len, islice(filter(None, csv.reader(lines, delimiter=delimiter)), DELIMITED_ROWS)))
         cells[delimiter] = widths.pop() if len(widths) == 1 else 0
     best = max(DELIMITERS[1:], key=lambda delimiter: cells[delimiter])
     if cells[best] > 1 and cells[best] >= cells[","] - 1:  # one comma per cell is a decimal comma

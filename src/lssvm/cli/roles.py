@@ -139,16 +139,14 @@ def plan(
     seen: Callable[[int], None] = lambda rows: None,
 ) -> tuple[Roles, dict[str, ColumnScan], list[str]]:
     """Scan a table and decide on the roles of its columns; returns them, the scans, and messages about them."""
-    remedies = {
-        "--drop": "drop another column, or choose another target.",
-        "--categorical": "for classes use --task classification.",
-    }
     for option, names in (("-y", [target]), ("--drop", drop), ("--categorical", categorical)):
         for name in names:
             if name not in source.names:
                 raise click.UsageError(f"{option} {name!r}: {source.name} has no such column. {_closest(name, source)}")
-            if name == target and option in remedies:
-                raise click.UsageError(f"{option} {target!r}: this is the target (-y); {remedies[option]}")
+    if target in drop:
+        raise click.UsageError(f"--drop {target!r}: this is the target (-y); drop another column.")
+    if target in categorical:
+        raise click.UsageError(f"--categorical {target!r}: this is the target (-y); use --task classification.")
     names = [name for name in source.names if name != target and name not in drop]
     if not names:
         raise TableError(
@@ -172,19 +170,14 @@ def plan(
         inputs[name] = name in categorical or not scans[name].is_number
         if not inputs[name] and scans[name].odd:
             option = shlex.quote(name)
-            raise odd_cells(
-                source.name,
-                name,
-                scans[name].odd_values,
-                "correct it, leave the cell empty if it is missing, treat the column as categorical with "
-                f"--categorical {option}, or use --drop {option}",
-                scans[name].odd,
+            remedy = (
+                f"correct it, leave the cell empty if it is missing, or use --categorical {option} or --drop {option}"
             )
-    dropped = [
-        f"{'column' if len(own) == 1 else 'columns'} {listed(list(map(repr, own)))} "
-        f"{'is' if len(own) == 1 else 'are'} dropped: {reason}"
-        for reason, own in useless.items()
-    ]
+            raise odd_cells(source.name, name, scans[name].odd_values, remedy, scans[name].odd)
+    dropped = []
+    for reason, own in useless.items():
+        columns, verb = ("column", "is") if len(own) == 1 else ("columns", "are")
+        dropped.append(f"{columns} {listed(list(map(repr, own)))} {verb} dropped: {reason}")
     if not inputs:
         raise TableError("\n  ".join([f"{source.name}: no input column remains.", *dropped]))
     remarks += dropped

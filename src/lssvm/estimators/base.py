@@ -19,8 +19,7 @@ from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks, lazily
 from ..kernels import Additive
-from ..problem import Problem
-from ..problem.cancellation import refit_stably, warn_of_rounding
+from ..problem import Problem, refit_stably, warn_of_rounding
 from ..rules import check_parameters
 from ..tune import LeaveOneOut, describe, tune_members, warn_at_edge, warn_at_edges, warn_of_no_signal
 from . import planning
@@ -123,6 +122,20 @@ def is_additive(model: BaseLSSVM) -> bool:
     if len({str(part.groups) for part in parts}) > 1:
         raise AttributeError("The members of this stack have components of different columns: see members_.")
     return True
+
+
+def publish(model: Any, fitted: FittedModel, *, refined: bool = False) -> Any:
+    """Set all attributes at once, so that an interrupted fit leaves the previous state unchanged.
+
+    Other attributes with a trailing underscore are removed, unless the same fit is `refined`.
+    """
+    attributes = fitted.attributes()
+    if fitted.is_listed:
+        pairs = [(unfitted(model, kernel=member.asked[0]), FittedModel((member,))) for member in fitted.members]
+        attributes["members_"] = [publish(own, single) for own, single in pairs]
+    kept = {name: value for name, value in vars(model).items() if refined or not name.endswith("_")}
+    model.__dict__ = {**kept, **attributes, "fitted_": fitted}
+    return model
 
 
 class Solved(NamedTuple):
@@ -255,7 +268,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         rows = fitted.loo_values
         if layout.classes is None and rows is not None and not all(problem.is_known for problem in problems):
             warn_of_no_signal(rows.actual, rows.residuals, arrays.to_numpy(problems[0].weights))
-        return self._publish(fitted)
+        return publish(self, fitted)
 
     def _solve(
         self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None
@@ -300,21 +313,6 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
                 f"{what}, which are not known after {self.steps!r}: set refit=True (Adaline: final_solve=True)."
             )
 
-    def _publish(self, fitted: FittedModel, *, refined: bool = False) -> Self:
-        """Set all attributes at once, so that an interrupted fit leaves the previous state unchanged.
-
-        Other attributes with a trailing underscore are removed, unless the same fit is `refined`.
-        """
-        attributes = fitted.attributes()
-        if fitted.is_listed:
-            each = [unfitted(self, kernel=member.asked[0]) for member in fitted.members]
-            singles = [FittedModel((member,)) for member in fitted.members]
-            pairs = zip(each, singles, strict=True)
-            attributes["members_"] = [model._publish(single) for model, single in pairs]
-        kept = {name: value for name, value in vars(self).items() if refined or not name.endswith("_")}
-        self.__dict__ = {**kept, **attributes, "fitted_": fitted}
-        return self
-
     def __getattr__(self, name: str) -> Any:
         fitted = self.__dict__.get("fitted_")
         if fitted is not None and name in LATER and fitted.members[0].deferred:
@@ -348,7 +346,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         fitted = self.fitted_.completed()
         if fitted is not self.fitted_:
-            self._publish(fitted, refined=True)
+            publish(self, fitted, refined=True)
         return fitted
 
     @available_if(is_additive)

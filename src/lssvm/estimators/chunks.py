@@ -13,14 +13,13 @@ from sklearn.utils.metaestimators import available_if
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks
-from ..problem import Fit, Problem
-from ..problem.cancellation import warn_of_rounding
+from ..problem import Fit, Problem, warn_of_rounding
 from ..progress import counted
 from ..sparsify import Given, Random
 from ..stream.sources import SAMPLE_ROWS, SameRows, Scan, Source, as_source, fingerprint, sample_rows
 from ..stream.sums import Passes, fit_chunks, resumed, start_stream
 from ..tune import tuned
-from .base import BaseLSSVM, followed, with_callbacks
+from .base import BaseLSSVM, followed, publish, with_callbacks
 from .fitted import FittedModel, Member
 from .layout import Layout, Table, unfitted, winning_class
 from .planning import BASIS_SIZE, plan, run_steps
@@ -107,7 +106,7 @@ class ChunkedLSSVM(BaseLSSVM):
         for place, part in enumerate(parts):
             with progress.one_of(place, len(parts)):
                 members.append(self._with_chunk(part, table))
-        return self._publish(self._combined(members, is_stack=is_stack, shares=shares))
+        return publish(self, self._combined(members, is_stack=is_stack, shares=shares))
 
     def _with_chunk(self, part: Member | Problem, table: Table) -> Member:
         """A member with the rows of one more chunk; for the first chunk, the member of a problem."""
@@ -194,7 +193,7 @@ class ChunkedLSSVM(BaseLSSVM):
             with progress.one_of(place, len(problems)):
                 found.append(self._fit_passes(source, reader, scan, table, problem, leave_one_out))
         fitted = self._combined([member for member, _ in found], is_stack=is_stack)
-        self._publish(fitted)
+        publish(self, fitted)
         if isinstance(source, DaskChunks):
             kept = [results for one, results in found if one in fitted.members]
             lazy = [self._lazy_rows(source, results, reader.layout) for results in kept]

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from .. import arrays
 from ..arrays import Array, cached_property
-from ..coding import SURE, couple, pair_slope
+from ..coding import CODINGS, SURE, couple, pair_slope
 from ..intervals.classes import calibrate, calibration_weights, probabilities
 from ..intervals.jackknife import searched_again, widths_with_few_rows
 from ..intervals.loo import FittedLoo, LooModel, SampledLoo
 from ..intervals.scale import NoiseScale, ScaleChoice
 from ..kernels import Additive, Kernel, Stack
-from ..problem import ClassFit, Fit, Problem, class_numbers, solve_classes
-from ..problem.cancellation import lost_digits, warn_of_rounding
+from ..losses import LOSSES
+from ..problem import ClassFit, Fit, Problem, class_numbers, lost_digits, solve_classes, warn_of_rounding
+from ..rules import number, one_of, row_weights, values
 from ..stream import LooSample, Stream
 from ..tune import average_weights, chosen_widths, mixture_weights, residuals_of_folds, weighs_by_folds
 from .layout import Layout, LooValues, of_decision, raw_components, same_kind, winning_class
@@ -38,6 +39,9 @@ class Record:
         return {name: getattr(self, name) for name in names}
 
 
+Folds = Annotated[np.ndarray, values("rows", kinds="i")]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Member(Record):
     """A fitted model of one kernel, f(x) = sum_j coef_j k(x, point_j) + intercept, and the rows behind it.
@@ -49,18 +53,18 @@ class Member(Record):
     fit: Fit
     asked: tuple[Kernel | None, float | None]  # kernel and C as given
     problem: Problem | None = None  # of least squares, if the rows are kept
-    targets: Array | None = None  # of the rows with leave-one-out results
-    sample_weight: Array | None = None  # as given
+    targets: Annotated[Array, values("rows", "targets")] | None = None  # of the rows with leave-one-out results
+    sample_weight: Annotated[Array, row_weights("rows")] | None = None  # as given
     path: Bunch | None = None
     press: float | None = None  # if it is not that of the rows kept
-    coding: str = "one-vs-rest"
-    loss: str = "squared"
-    slopes: Array | None = None  # from decision values to probabilities
+    coding: Annotated[str, one_of(*CODINGS)] = "one-vs-rest"
+    loss: Annotated[str, one_of(*LOSSES)] = "squared"
+    slopes: Annotated[Array, values("slopes")] | None = None  # from decision values to probabilities
     sample: LooSample | None = None  # after `fit_chunks`
     stream: Stream | None = None  # after `partial_fit`
-    component_means: Array | None = None  # of an additive kernel
-    max_variation: Array | None = None
-    searched: tuple[np.ndarray, np.ndarray] | None = None  # folds, and residuals of searches without them
+    component_means: Annotated[Array, values("components", "outputs")] | None = None  # of an additive kernel
+    max_variation: Annotated[Array, values("components", "outputs?")] | None = None
+    searched: tuple[Folds, Annotated[Array, values("rows", "targets", finite=False)]] | None = None  # without each fold
 
     @classmethod
     def of(cls, layout: Layout, fit: Fit, asked: Any, rows: Array, **others: Any) -> Self:
@@ -269,7 +273,7 @@ class FittedModel(Record):
     """
 
     members: tuple[Member, ...]
-    shares: tuple[float, ...] = (1.0,)
+    shares: tuple[Annotated[float, number("a share", 0.0, 1.0)], ...] = (1.0,)
     is_listed: bool = False  # whether the estimator has `members_`: it was fitted with `kernels.Stack`
     stack_path: Bunch | None = None
     scale_choice: ScaleChoice | None = None  # of the noise, from leave-one-out residuals
@@ -377,7 +381,8 @@ class FittedModel(Record):
 
     def attributes(self) -> dict[str, Any]:
         """The public attributes of the estimator, apart from those about its members."""
-        layout, one, fit, rows = self.layout, self.members[0], self.fit, self.loo_values
+        layout, one, fit = self.layout, self.members[0], self.fit
+        rows = None if fit.loo_residuals is None else self.loo_values
         if self.is_stack:
             supports: list[Any] = [member.fit.support for member in self.members]
             together = None if any(own is None for own in supports) else np.unique(np.concatenate(supports))
@@ -393,7 +398,7 @@ class FittedModel(Record):
         if layout.classes is None or not self.is_stack:
             intercept = self.average(member.fit.intercept for member in self.members)
             found["intercept_"] = float(intercept[0]) if layout.single else intercept
-        if rows is not None and not rows.sampled:
+        if rows is not None:
             predictions = layout.squeezed(rows.predicted)
             if layout.classes is not None:
                 predictions = None if np.isnan(predictions).any() else winning_class(rows.predicted, layout.classes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from .. import arrays
 from ..arrays import Array
 from ..kernels import Additive, pick_columns
 from ..problem import class_numbers
+from ..rules import Count, values
 from ..tables import Columns
 
 
@@ -35,13 +36,13 @@ def unfitted(model: Any, **changed: Any) -> Any:
 class Layout:
     """What a fit has learned about the form of its data, with which later rows must agree."""
 
-    n_features: int  # of the table
-    names: np.ndarray | None = None  # of these columns
+    n_features: Count  # of the table
+    names: Annotated[np.ndarray, values("table", kinds="OUT", finite=False)] | None = None  # of these columns
     columns: Columns | None = None  # how they are encoded; None: numbers as they are
     single: bool = True  # y has one dimension or, for classes, there are two of them
-    outputs: int = 1  # columns of the coded targets
-    classes: np.ndarray | None = None
-    class_factors: np.ndarray | None = None  # the weight of each class; files of version 0.1 have none
+    outputs: Count = 1  # columns of the coded targets
+    classes: Annotated[np.ndarray, values("classes", kinds="biufOUT", finite=False)] | None = None
+    class_factors: Annotated[np.ndarray, values("classes", low=0.0)] | None = None  # weights; None in files of 0.1
 
     @property
     def attributes(self) -> dict[str, Any]:

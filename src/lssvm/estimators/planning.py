@@ -13,10 +13,9 @@ from sklearn.base import clone, is_classifier
 from .. import arrays
 from ..arrays import Array, ArrayLike
 from ..coding import CODINGS, pair_work
-from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Stack, as_kernel, check_values
+from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Stack, as_kernel
 from ..losses import LOSSES
-from ..problem import Problem, Step, varying_inputs
-from ..problem.cancellation import CHECKED_ROWS
+from ..problem import CHECKED_ROWS, Problem, Step, varying_inputs
 from ..progress import work
 from ..robust import WeightFunction, as_weight_function
 from ..rules import List, Rule, number, one_of, shown
@@ -98,7 +97,7 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
         if wrong:
             raise ValueError(f"{wrong}: with kernels.Precomputed, fit takes the square matrix of all k(x_i, x_j).")
     positive = np.flatnonzero(arrays.to_numpy(weights) > 0)
-    check_values(kernel, arrays.take(X, positive[:: 1 + len(positive) // CHECKED_ROWS]))
+    kernel.check_values(arrays.take(X, positive[:: 1 + len(positive) // CHECKED_ROWS]))
     C = None if model.C is None else float(model.C)
     robust, groups = as_weight_function(model.robust), table.layout.groups
     shared = {"robust": robust, "classification": classification, "groups": groups}

@@ -11,8 +11,9 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__, arrays
-from ..diagnose import check_fitted, members
+from ..diagnose import check_fitted
 from ..estimators import LSSVC, LSSVR
+from ..estimators.fitted import FittedModel
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
 from ..progress import counted
 from ..tables import Columns
@@ -42,13 +43,8 @@ class Input:
         return int(self.rows.shape[1])
 
     @property
-    def known(self) -> dict[Any, list[float]]:
-        """The encoded columns of each value."""
-        return dict(zip(self.values, self.rows.tolist(), strict=False))
-
-    @property
-    def unknown(self) -> list[float]:
-        """The encoded columns of other values; of a number, those that follow it."""
+    def others(self) -> list[float]:
+        """The encoded columns of values that are not known; of a number, those that follow it."""
         return list(self.rows[-2].tolist()) if self.values else [0.0] * (self.width - 1)
 
     @property
@@ -97,7 +93,7 @@ class Member:
     intercept: np.ndarray  # (k,)
     weight: float  # in the average over the members
     slopes: list[float]  # from the outputs f to probabilities; none for regression
-    coupled: bool  # the outputs are those of pairs of classes, which `coding.couple` turns into probabilities
+    calibration: str  # the function that turns f into probabilities: "calibrate", or "couple" for pairs of classes
 
 
 @dataclass(frozen=True)
@@ -116,6 +112,13 @@ class ModelContent:
     columns: int  # of the table, with those that the model ignores
     names: list[str]  # of these columns, if known
     single: bool  # a prediction or decision value is a number, not a list
+    decisions: int  # number of decision values (or predictions) of a row
+    mixes: bool  # the decision values are 2 p - 1
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+        return sum(column.width for column in self.inputs)
 
     @property
     def is_matrix(self) -> bool:
@@ -123,46 +126,17 @@ class ModelContent:
         return len(self.inputs) == self.columns and not any(column.values for column in self.inputs)
 
     @property
-    def mixes(self) -> bool:
-        """Whether the decision values are 2 p - 1."""
-        return self.classes is not None and (len(self.members) > 1 or self.members[0].coupled)
-
-    @property
-    def calibrations(self) -> list[str]:
-        """The names of the functions that turn outputs into probabilities: "calibrate", "couple" or both."""
-        coupled = {member.coupled for member in self.members if self.classes is not None}
-        return ["calibrate"] * (False in coupled) + ["couple"] * (True in coupled)
-
-    @property
-    def decisions(self) -> int:
-        """Number of decision values (or predictions) of a row."""
-        if self.classes is None:
-            return self.members[0].coef.shape[1]
-        return 1 if self.single else len(self.classes)
-
-    @property
-    def width(self) -> int:
-        """Number of encoded columns."""
-        return self.tables[0].shape[1]
-
-    @property
     def title(self) -> str:
+        """What the export contains, and the kernels of the members with their weights."""
         kind = "regression" if self.classes is None else "classification"
-        return f"Least-squares support vector {kind}, exported by lssvm {__version__}"
-
-    @property
-    def size(self) -> str:
-        models = f"{len(self.members)} models, " if len(self.members) > 1 else ""
-        n = sum(map(len, self.tables))
-        parts = counted(n, "basis point"), counted(len(self.inputs), "input"), counted(self.decisions, "output")
-        return models + ", ".join(parts)
-
-    @property
-    def kernels(self) -> str:
-        """The kernels of the members with their weights."""
-        if len(self.members) == 1:
-            return self.members[0].kernel.text
-        return " + ".join(f"{member.weight:.3g} {member.kernel.text}" for member in self.members)
+        points = counted(sum(map(len, self.tables)), "basis point")
+        size = f"{points}, {counted(len(self.inputs), 'input')}, {counted(self.decisions, 'output')}"
+        kernels = self.members[0].kernel.text
+        if len(self.members) > 1:
+            size = f"{len(self.members)} models, {size}"
+            kernels = " + ".join(f"{member.weight:.3g} {member.kernel.text}" for member in self.members)
+        text = f"Least-squares support vector {kind}, exported by lssvm {__version__}: {size}. {kernels}"
+        return " ".join(text.split())
 
 
 def read_model(model: Any) -> ModelContent:
@@ -178,9 +152,9 @@ def read_model(model: Any) -> ModelContent:
         raise TypeError(
             f"export takes a fitted LSSVR or LSSVC, alone or last in a Pipeline, got {type(model).__name__}."
         )
-    classifies = isinstance(model, LSSVC)
-    columns = int(model.n_features_in_)
-    inputs = _inputs(model.fitted_.layout.columns, columns, names)
+    fitted = model.fitted_ if isinstance(model, LSSVR) else model.fitted_.completed()
+    layout, columns = fitted.layout, fitted.layout.n_features
+    inputs = _inputs(layout.columns, columns, names)
     if scalers and (len(inputs) < columns or any(column.values for column in inputs)):
         raise TypeError(
             "A Pipeline before a model with categories cannot be exported: fit the model to the columns as they are, "
@@ -188,16 +162,17 @@ def read_model(model: Any) -> ModelContent:
         )
     if scalers:
         inputs = tuple(replace(own, scaling=way) for own, way in zip(inputs, _scaling(scalers, columns), strict=True))
-    kept = members(model)
-    own, tables = _members(kept, sum(column.width for column in inputs), classifies=classifies)
+    members, tables = _members(fitted, sum(column.width for column in inputs))
     return ModelContent(
-        members=own,
-        tables=tables,
-        classes=_labels(model.classes_) if classifies else None,
+        members,
+        tables,
+        classes=None if layout.classes is None else _labels(layout.classes),
         inputs=inputs,
         columns=columns,
         names=names,
-        single=kept[0][0].dual_coef_.ndim == 1,
+        single=layout.single,
+        decisions=layout.outputs,
+        mixes=layout.classes is not None and (fitted.is_stack or fitted.by_pairs),
     )
 
 
@@ -221,30 +196,21 @@ def _inputs(columns: Columns | None, count: int, names: list[str]) -> tuple[Inpu
     return tuple(found)
 
 
-def _members(
-    kept: list[tuple[Any, float]], width: int, *, classifies: bool
-) -> tuple[tuple[Member, ...], tuple[np.ndarray, ...]]:
-    """The members, and their support vectors without those that no member uses."""
+def _members(fitted: FittedModel, width: int) -> tuple[tuple[Member, ...], tuple[np.ndarray, ...]]:
+    """The members, and their support vectors without those that do not count."""
     tables: list[np.ndarray] = []
-    used: list[np.ndarray] = []
     found = []
-    for model, weight in kept:
-        formula = _formula(model.kernel_, width)
-        points = arrays.to_numpy(model.support_vectors_)
-        coef = arrays.to_numpy(model.dual_coef_).reshape(len(points), -1)
+    for member, weight in zip(fitted.members, fitted.shares, strict=True):
+        points, coef, intercept = map(arrays.to_numpy, (member.fit.points, member.fit.coef, member.fit.intercept))
+        used = np.any(coef != 0.0, axis=1)
+        used[0] |= not used.any()  # a constant has no support vectors, but C has no empty arrays
+        points = points[used]
         place = next((place for place, own in enumerate(tables) if np.array_equal(own, points)), len(tables))
-        if place == len(tables):
-            tables.append(points)
-            used.append(np.zeros(len(points), dtype=bool))
-        used[place] |= np.any(coef != 0.0, axis=1)
-        intercept = arrays.to_numpy(model.intercept_) if np.ndim(model.intercept_) else model.intercept_
-        slopes = arrays.to_numpy(model.fitted_.completed().members[0].slopes).tolist() if classifies else []
-        coupled = model.fitted_.by_pairs
-        found.append(Member(formula, place, coef, np.atleast_1d(intercept), weight, slopes, coupled))
-    for own in used:
-        own[0] |= not own.any()  # a constant has no support vectors, but C has no empty arrays
-    shortened = (replace(member, coef=member.coef[used[member.table]]) for member in found)
-    return tuple(shortened), tuple(points[own] for points, own in zip(tables, used, strict=True))
+        tables[place : place + 1] = [points]
+        slopes = [] if member.slopes is None else arrays.to_numpy(member.slopes).tolist()
+        formula, calibration = _formula(member.fit.kernel, width), "couple" if member.by_pairs else "calibrate"
+        found.append(Member(formula, place, coef[used], intercept, weight, slopes, calibration))
+    return tuple(found), tuple(tables)
 
 
 def _formula(kernel: Kernel, d: int) -> Formula:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,6 +79,11 @@ def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
     return graph.build(content)
 
 
+def _operator(name: str) -> Callable[..., _Value]:
+    """A method that adds a node to the graph."""
+    return lambda value, *others: value.graph.add(name, value, *others)
+
+
 class _Value:
     """A result in a graph; arithmetic adds nodes. The other operand may be a number or an array."""
 
@@ -87,29 +92,11 @@ class _Value:
     def __init__(self, graph: _Graph, name: str) -> None:
         self.graph, self.name = graph, name
 
-    def __add__(self, other: Any) -> _Value:
-        return self.graph.add("Add", self, other)
-
-    def __sub__(self, other: Any) -> _Value:
-        return self.graph.add("Sub", self, other)
+    __add__, __sub__, __mul__ = _operator("Add"), _operator("Sub"), _operator("Mul")
+    __truediv__, __matmul__, __neg__, exp = _operator("Div"), _operator("MatMul"), _operator("Neg"), _operator("Exp")
 
     def __rsub__(self, other: Any) -> _Value:
         return self.graph.add("Sub", other, self)
-
-    def __mul__(self, other: Any) -> _Value:
-        return self.graph.add("Mul", self, other)
-
-    def __truediv__(self, other: Any) -> _Value:
-        return self.graph.add("Div", self, other)
-
-    def __matmul__(self, other: Any) -> _Value:
-        return self.graph.add("MatMul", self, other)
-
-    def __neg__(self) -> _Value:
-        return self.graph.add("Neg", self)
-
-    def exp(self) -> _Value:
-        return self.graph.add("Exp", self)
 
     def clip(self, low: float, high: float) -> _Value:
         return self.graph.add("Clip", self, low, high)
@@ -184,7 +171,7 @@ class _Graph:
         """The model, checked."""
         import onnx
 
-        helper, text = self.helper, f"{content.title}: {content.size}. {content.kernels}"
+        helper, text = self.helper, content.title
         graph = helper.make_graph(self.nodes, "lssvm", self.inputs, self.outputs, self.constants, doc_string=text)
         opset = [helper.make_opsetid("", OPSET)]
         if any(node.domain for node in self.nodes):
@@ -305,7 +292,7 @@ def _winner(content: ModelContent, f: _Value) -> _Value:
 def _probabilities(content: ModelContent, member: Member, f: _Value) -> _Value:
     """The class probabilities of a member, calibrated by its slopes."""
     graph = f.graph
-    if member.coupled:
+    if member.calibration == "couple":
         return _coupled(content.decisions, f * member.slopes[0])
     if not content.single:
         return graph.add("Softmax", f * member.slopes[0], axis=1)

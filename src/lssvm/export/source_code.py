@@ -18,48 +18,94 @@ from .model import Formula, Input, ModelContent, read_model
 __all__ = ["to_c", "to_python"]
 
 
-class Templates:
-    """The sections of a file in `templates/`; `words` are substituted in all of them.
+class SourceCode:
+    """A model in one language, by the sections of two files in `templates/`, which `words` are substituted in.
 
     A section starts with its name in brackets, which may be followed by a note, and contains words such as ``$name``.
+    If its name ends with ``_one``, it replaces another section for models with a single decision value. `declare`
+    writes an array with a name.
     """
 
-    def __init__(self, file: str, **words: Any) -> None:
-        text = (files(__package__) / "templates" / file).read_text(encoding="utf-8")
-        names_and_sections = re.split(r"^\[(\w+)\].*\n", text, flags=re.MULTILINE)[1:]
-        pairs = zip(names_and_sections[::2], names_and_sections[1::2], strict=True)
-        self.sections = {name: Template(section.rstrip("\n")) for name, section in pairs}
-        self.words = words
+    def __init__(
+        self, language: str, content: ModelContent, declare: Callable[[str, np.ndarray], str], **words: Any
+    ) -> None:
+        self.content, self.declare = content, declare
+        self.words = {"title": content.title, "outputs": content.decisions, "sure": SURE, "tiny": TINY, **words}
+        self.sections: dict[str, Template] = {}
+        for kind in ("kernels", "model"):
+            text = (files(__package__) / "templates" / f"{kind}.{language}.in").read_text(encoding="utf-8")
+            parts = re.split(r"^\[(\w+)\].*\n", text, flags=re.MULTILINE)[1:]
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            self.sections |= {name: Template(section.rstrip("\n")) for name, section in pairs}
 
     def fill(self, section: str, **words: Any) -> str:
-        return self.sections[section].substitute(self.words, **words)
+        one = f"{section}_one"
+        name = one if self.content.single and one in self.sections else section
+        return self.sections[name].substitute(self.words, **words)
 
+    def file(self, **words: Any) -> str:
+        """The text of the file."""
+        points = (self.declare(f"{self.words['prefix']}points{k}", own) for k, own in enumerate(self.content.tables))
+        functions, kernels = self._kernels()
+        members = [self._words(number, kernel) for number, kernel in enumerate(kernels)]
+        parts = "\n\n".join(self.fill("member", **own) for own in members)
+        methods = self._methods(members)
+        return (
+            self.fill("file", points="\n".join(points), functions=functions, members=parts, methods=methods, **words)
+            + "\n"
+        )
 
-def kernel_functions(
-    content: ModelContent, templates: Templates, declare: Callable[[str, np.ndarray], str]
-) -> tuple[str, list[str]]:
-    """Kernels as functions: the text of all of them, and the names of those of the members.
+    def _words(self, number: int, kernel: str) -> dict[str, Any]:
+        """The words in the sections about a member."""
+        member = self.content.members[number]
+        tables = {"coefficients": member.coef, "intercept": member.intercept}
+        arrays = (self.declare(f"{self.words['prefix']}{name}{number}", table) for name, table in tables.items())
+        return {
+            **{"number": number, "kernel": kernel, "table": member.table, "arrays": "\n".join(arrays)},
+            **{"n": len(member.coef), "k": member.coef.shape[1], "weight": repr(float(member.weight))},
+            **{"function": member.calibration, "slopes": ", ".join(map(repr, member.slopes))},
+        }
 
-    A kernel becomes one function per part. Each takes two rows and the columns to use, so that an additive kernel can
-    call its part once for the columns of each component. `declare` writes a table of numbers.
-    """
-    lines: list[str] = []
-    kinds: list[str] = []
+    def _kernels(self) -> tuple[str, list[str]]:
+        """Kernels as functions: the text of all of them, and the names of those of the members.
 
-    def write(formula: Formula) -> str:
-        words = {f"part{number}": write(part) for number, part in enumerate(formula.parts)}
-        name = f"{templates.words['prefix']}kernel{len(kinds)}"
-        kinds.append(formula.kind)
-        words |= {table: f"{name}_{table}" for table in formula.tables}
-        body = templates.fill(formula.kind, **words, **formula.constants)
-        tables = (declare(words[table], values) for table, values in formula.tables.items())
-        lines.extend(["", *tables, templates.fill("function", name=name, body=body)])
-        return name
+        A kernel becomes one function per part. Each takes two rows and the columns to use, so that an additive kernel
+        can call its part once for the columns of each component.
+        """
+        lines: list[str] = []
+        kinds: list[str] = []
 
-    names = [write(member.kernel) for member in content.members]
-    if "Spline" in kinds:
-        lines[:0] = ["", templates.fill("spline")]
-    return "\n".join(lines), names
+        def write(formula: Formula) -> str:
+            words = {f"part{number}": write(part) for number, part in enumerate(formula.parts)}
+            name = f"{self.words['prefix']}kernel{len(kinds)}"
+            kinds.append(formula.kind)
+            words |= {table: f"{name}_{table}" for table in formula.tables}
+            body = self.fill(formula.kind, **words, **formula.constants)
+            tables = (self.declare(words[table], values) for table, values in formula.tables.items())
+            lines.extend(["", *tables, self.fill("function", name=name, body=body)])
+            return name
+
+        names = [write(member.kernel) for member in self.content.members]
+        if "Spline" in kinds:
+            lines[:0] = ["", self.fill("spline")]
+        return "\n".join(lines), names
+
+    def _methods(self, members: Sequence[dict[str, Any]]) -> str:
+        """The functions named after the methods of the model."""
+        content = self.content
+        if content.classes is None:
+            average = "\n".join(self.fill("average_outputs", **own) for own in members)
+            return self.fill("regression", average=average)
+        calibrations = sorted({own["function"] for own in members})
+        return self.fill(
+            "classification",
+            classes=len(content.classes),
+            most=max(own["k"] for own in members),
+            calibrations="\n\n".join(self.fill(name, classes=len(content.classes)) for name in calibrations),
+            average="\n".join(self.fill("average_probabilities", **own) for own in members),
+            decision=self.fill("decision_of_probabilities" if content.mixes else "decision_of_outputs"),
+            choose=self.fill("choose"),
+        )
 
 
 # C --------------------------------------------------------------------------------------------------------------------
@@ -96,33 +142,20 @@ def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
     content = read_model(model)
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise ValueError(f"name={name!r} is not a valid C identifier: use letters, digits and _.")
-    templates = Templates(
-        "model.h.in",
+    source = SourceCode(
+        "h",
+        content,
+        c_array,
         name=name,
+        prefix=f"{name}_",
         guard=f"{name.upper()}_H",
         width=content.width,
         length=content.columns if content.is_matrix else content.width,  # a row of numbers, or one from NAME_encode
-        outputs=content.decisions,
         classes=len(content.classes or []),
-        x="inputs" if content.is_matrix else "x",  # the inputs of the members
-        sure=SURE,
-        tiny=TINY,
+        columns=", ".join(map(str, range(content.width))),
+        place="o + 1" if content.single else "o",
     )
-    functions, kernels = kernel_functions(content, Templates("kernels.h.in", prefix=f"{name}_"), c_array)
-    points = [c_array(f"{name}_points{place}", table) for place, table in enumerate(content.tables)]
-    text = templates.fill(
-        "file",
-        title=content.title,
-        size=content.size,
-        kernels=" ".join(content.kernels.split()),
-        declarations=_c_declarations(content, name),
-        encode=_c_encode(content, name, templates),
-        points="\n".join([*points, c_array(f"{name}_columns", np.arange(content.width))]),
-        functions=functions,
-        members=_c_members(content, kernels, name, templates),
-        methods=_c_methods(content, templates),
-    )
-    return f"{text}\n"
+    return source.file(declarations=_c_declarations(content, name), encode=_c_encode(content, name, source))
 
 
 def _c_declarations(content: ModelContent, name: str) -> str:
@@ -139,7 +172,7 @@ def _c_declarations(content: ModelContent, name: str) -> str:
     return "".join(f"\n{line}" for line in found)
 
 
-def _c_encode(content: ModelContent, name: str, templates: Templates) -> str:
+def _c_encode(content: ModelContent, name: str, source: SourceCode) -> str:
     """The function that encodes a row: numbers and, unless the table is a matrix of numbers, texts."""
     arrays, work, place = [], [], 0
     names: dict[str, list[str]] = {"number": [], "text": []}
@@ -162,7 +195,7 @@ def _c_encode(content: ModelContent, name: str, templates: Templates) -> str:
         for kind, own_names in names.items():
             arrays.append(f"enum {{ {name}_{kind}s = {len(own_names)} }};")
             arrays.append(c_texts(f"{name}_{kind}_names", own_names))
-    function = templates.fill("encode_matrix" if content.is_matrix else "encode_table", work="\n".join(work))
+    function = source.fill("encode_matrix" if content.is_matrix else "encode_table", work="\n".join(work))
     return "\n".join([*arrays, "", function])
 
 
@@ -176,47 +209,6 @@ def _c_number_cells(column: Input, cell: str, name: str) -> list[str]:
     if column.missing is None:
         return filled
     return [f"{name}_is_nan(&{cell}) ? {m!r} : {f}" for m, f in zip(column.missing, filled, strict=True)]
-
-
-def _c_members(content: ModelContent, kernels: Sequence[str], name: str, templates: Templates) -> str:
-    """The coefficients of the members and the functions that compute their outputs."""
-    found = []
-    for number, (member, kernel) in enumerate(zip(content.members, kernels, strict=True)):
-        tables = {"coefficients": member.coef, "intercept": member.intercept}
-        arrays = "\n".join(c_array(f"{name}_{kind}{number}", values) for kind, values in tables.items())
-        words = {"number": number, "kernel": kernel, "table": member.table, "arrays": arrays}
-        found.append(templates.fill("member", n=len(member.coef), k=member.coef.shape[1], **words))
-    return "\n\n".join(found)
-
-
-def _c_methods(content: ModelContent, templates: Templates) -> str:
-    """The functions named after the methods of the model."""
-    prepare = "prepare_matrix" if content.is_matrix else "prepare_table"
-    prepare_f = templates.fill(prepare, values="f", count=content.decisions)
-    average = [
-        templates.fill(
-            "average_outputs" if content.classes is None else "average_probabilities",
-            number=number,
-            k=member.coef.shape[1],
-            function="couple" if member.coupled else "calibrate",
-            slopes=", ".join(map(repr, member.slopes)),
-            weight=repr(float(member.weight)),
-        )
-        for number, member in enumerate(content.members)
-    ]
-    if content.classes is None:
-        return templates.fill("regression", prepare=prepare_f, average="\n".join(average))
-    used = ["calibrate_one" if content.single and own == "calibrate" else own for own in content.calibrations]
-    decision = "decision_of_probabilities" if content.mixes else "decision_of_outputs"
-    return templates.fill(
-        "classification",
-        templates="\n\n".join(templates.fill(section) for section in used),
-        prepare=templates.fill(prepare, values="p", count=len(content.classes)),
-        most=max(member.coef.shape[1] for member in content.members),
-        average="\n".join(average),
-        decision=templates.fill(decision, prepare=prepare_f, place="o + 1" if content.single else "o"),
-        choose=templates.fill("choose_one" if content.single else "choose"),
-    )
 
 
 def c_array(name: str, values: np.ndarray) -> str:
@@ -272,71 +264,26 @@ def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
     True
     """
     content = read_model(model)
-    templates = Templates("model.py.in", sure=SURE, tiny=TINY)
-    functions, kernels = kernel_functions(content, Templates("kernels.py.in", prefix=""), _assignment)
     columns = [
-        (column.name, column.place, column.known, column.unknown, column.missing, column.scaling)
-        for column in content.inputs
+        (
+            own.name,
+            own.place,
+            dict(zip(own.values, own.rows.tolist(), strict=False)),
+            own.others,
+            own.missing,
+            own.scaling,
+        )
+        for own in content.inputs
     ]
-    text = templates.fill(
-        "file",
-        title=content.title,
-        size=content.size,
-        constants="\n".join(_python_constants(content)),
-        functions=functions,
-        columns=_lines(columns),
-        count=content.columns,
-        members=_python_members(content, kernels, templates),
-        methods=_python_methods(content, templates),
-    )
-    return f"{text}\n"
+    declared = [f"INPUTS = [{', '.join(map(ascii, content.names))}]"] if content.names else []
+    declared += [] if content.classes is None else [f"CLASSES = [{', '.join(map(ascii, content.classes))}]"]
+    source = SourceCode("py", content, _python_list, prefix="", first="[0]" if content.single else "")
+    return source.file(declarations="\n".join(declared), columns=_lines(columns), count=content.columns)
 
 
-def _python_constants(content: ModelContent) -> list[str]:
-    """The names of the inputs, the classes and the support vectors."""
-    found = [f"INPUTS = [{', '.join(map(ascii, content.names))}]"] if content.names else []
-    if content.classes is not None:
-        found.append(f"CLASSES = [{', '.join(map(ascii, content.classes))}]")
-    found.append("# support vectors")
-    for number, points in enumerate(content.tables):
-        found += [f"POINTS{number} = [", _lines(points.tolist()), "]"]
-    return found
-
-
-def _python_members(content: ModelContent, kernels: Sequence[str], templates: Templates) -> str:
-    """The coefficients of the members, the list of the members, and the functions that this calls."""
-    coefficients, lines = [], []
-    for number, (member, kernel) in enumerate(zip(content.members, kernels, strict=True)):
-        coefficients += [f"COEFFICIENTS{number} = [", _lines(member.coef.tolist()), "]"]
-        line = f"{member.weight!r}, {kernel}, POINTS{member.table}, COEFFICIENTS{number}, {member.intercept.tolist()!r}"
-        if content.classes is not None:
-            line += f", {'couple' if member.coupled else 'calibrate'}, {member.slopes!r}"
-        lines.append(f"    ({line}),")
-    members = templates.fill(
-        "members",
-        coefficients="\n".join(coefficients),
-        what="the models that are averaged" if len(lines) > 1 else "the model",
-        more="" if content.classes is None else ", probabilities of its outputs, their slopes",
-        members="\n".join(lines),
-    )
-    return "\n\n\n".join([*map(templates.fill, content.calibrations), members])
-
-
-def _python_methods(content: ModelContent, templates: Templates) -> str:
-    """The functions named after the methods of the model."""
-    f = "f[0]" if content.single else "f"
-    if content.classes is None:
-        return templates.fill("regression", outputs=content.decisions, f=f)
-    decision = templates.fill("decision_of_outputs", f=f)
-    if content.mixes:
-        f = "2.0 * p[1] - 1.0" if content.single else "[2.0 * value - 1.0 for value in p]"
-        decision = templates.fill("decision_of_probabilities", f=f)
-    choice = "CLASSES[int(f > 0)]" if content.single else "CLASSES[f.index(max(f))]"
-    return templates.fill("classification", decision=decision, choice=choice)
-
-
-def _assignment(name: str, values: np.ndarray) -> str:
-    return f"{name} = {values.tolist()!r}"
+def _python_list(name: str, values: np.ndarray) -> str:
+    """An array as nested lists; each row of a matrix has a line of its own."""
+    return f"{name} = [\n{_lines(values.tolist())}\n]" if values.ndim > 1 else f"{name} = {values.tolist()!r}"
 
 
 def _lines(values: Sequence[Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -114,8 +114,7 @@ class FittedLoo(LooModel):
         """The factorised problem, computed when it is first needed, with the weights and C of the fit."""
         if self.factorised is not None:
             return self.factorised
-        factor = self.problem.replace(weights=self.fit.weights, C=self.fit.C, robust=None).factorise()
-        return replace(factor, system=factor.system.with_inverse())
+        return self.problem.replace(weights=self.fit.weights, C=self.fit.C, robust=None).factorise()
 
     @cached_property
     def blocks(self) -> list[np.ndarray] | None:

@@ -1,8 +1,9 @@
-"""The kernel interface: `Kernel`, sums and products of kernels, kernels from functions, and `as_kernel`."""
+"""The kernel interface: `Kernel`, sums and products, kernels from functions and matrices, and `as_kernel`."""
 
 from __future__ import annotations
 
 import copy
+import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
@@ -109,12 +110,18 @@ class Kernel(BaseEstimator):
 
         `inputs` holds the columns of each input, by its number; together, these are all columns.
         """
-        if len(inputs) > 1:
+        inputs = self._used(inputs)
+        if len(inputs) > 1 and not self.separates:
             raise ValueError(
                 f"{type(self).__name__} is not a sum of products of kernels of one column each: use "
                 "kernels.RBF(ard=True), Linear, Spline, Additive or sums of them."
             )
-        return [{number: (group, self.columns(group)) for number, group in inputs.items()}]
+        terms = {number: (group, self.columns(group)) for number, group in inputs.items()}
+        return [{number: term} for number, term in terms.items()] if self.separates == "sum" else [terms]
+
+    def _used(self, inputs: Mapping[int, list[int]]) -> Mapping[int, list[int]]:
+        """The inputs that the kernel depends on."""
+        return inputs
 
     def check(self, n_features: int) -> None:
         """Raise ValueError if a parameter does not suit data with that many columns."""
@@ -123,8 +130,17 @@ class Kernel(BaseEstimator):
         for part in self.parts:
             part.check(n_features)
 
+    def check_values(self, X: Array) -> None:
+        """Check users' own kernels in this tree on a few rows."""
+        for part in self.parts:
+            part.check_values(X)
+        own = isinstance(self, Function) or type(self).__module__.rpartition(".")[0] != __name__.rpartition(".")[0]
+        if own and not (self.parts or self.is_precomputed or self.is_free):
+            _check_own_values(copy.deepcopy(self), X)  # a copy: any state of the user's kernel stays untouched
+
     # Properties -------------------------------------------------------------------------------------------------------
     ard = False  # whether a width left at None may differ from column to column
+    separates = ""  # "sum" or "product" if it is that of kernels of one column each
     is_precomputed = False  # True if the inputs are the kernel matrix itself
     is_choice = False  # True for several kernels of which one is chosen in `fit`
     is_stack = False  # True for several kernels with a model each, whose predictions are averaged
@@ -136,14 +152,11 @@ class Kernel(BaseEstimator):
         """True if the kernel has a parameter `sigma`: a width, which is chosen in `fit` if it is None."""
         return "sigma" in self._parameters()
 
-    _known_parameters: tuple[str, ...] = ()
-
     @classmethod
+    @functools.cache
     def _parameters(cls) -> tuple[str, ...]:
-        """The names of the constructor's arguments, looked up at first use: a decorator may define the constructor."""
-        if "_known_parameters" not in vars(cls):
-            cls._known_parameters = tuple(cls._get_param_names())
-        return cls._known_parameters
+        """The names of the constructor's arguments."""
+        return tuple(cls._get_param_names())
 
     def spanning_points(self, n_features: int) -> np.ndarray | None:
         """Points (n, n_features) whose kernel functions span all functions of the kernel; None if none are known."""
@@ -175,10 +188,6 @@ class Kernel(BaseEstimator):
         """A copy in which the leaves have the given values of sigma, in the order of `leaves`."""
         left = iter(widths)
         return self.rebuilt(lambda kernel: {"sigma": next(left)} if kernel.has_width else {})
-
-    def scaled(self, factor: float) -> Kernel:
-        """A copy with every width multiplied by `factor`."""
-        return self.rebuilt(lambda kernel: {"sigma": factor * np.asarray(kernel.sigma)} if kernel.has_width else {})
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
         r"""The gradient with respect to the log widths, contracted with G: one row per leaf, one value per column c.
@@ -334,6 +343,62 @@ class Function(Kernel):
     def diagonal(self, X: Array) -> Array:
         xp = arrays.namespace(X)
         return xp.concat([xp.reshape(self.evaluate(X[i : i + 1, :], X[i : i + 1, :]), (1,)) for i in range(X.shape[0])])
+
+
+class Precomputed(Kernel):
+    """A kernel matrix computed by the user.
+
+    `fit` takes the square matrix of the training rows; `predict` takes the kernel values between new rows and the
+    training rows (or the basis), one row per new row.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> K = kernels.RBF(13.1)(X)
+    >>> model = LSSVR(kernels.Precomputed(), C=1.0).fit(K, y)
+    >>> same = LSSVR(kernels.RBF(13.1), C=1.0).fit(X, y)
+    >>> bool(abs(model.predict(K[:5]) - same.predict(X[:5])).max() < 1e-9)
+    True
+    """
+
+    is_precomputed = True
+
+    def evaluate(self, X: Array, Z: Array) -> Array:
+        """The columns of the matrix X whose numbers are in Z, as returned by `basis_points`."""
+        if arrays.is_numpy(X):
+            return X[:, Z[:, 0].astype(np.intp)]
+        xp = arrays.namespace(X)
+        return xp.take(X, xp.astype(Z[:, 0], xp.int64), axis=1)
+
+    def diagonal(self, X: Array) -> Array:
+        return arrays.namespace(X).linalg.diagonal(X) + 0.0
+
+    def basis_points(self, X: Array, support: np.ndarray) -> Array:
+        return arrays.like(np.asarray(support, dtype=float)[:, None], X)
+
+
+def _check_own_values(kernel: Kernel, X: Array) -> None:
+    """Check that a user's kernel is symmetric and returns the same values in each call."""
+    few = X[: max(1, X.shape[0] // 10), :]
+    K, again = (arrays.to_numpy(kernel.evaluate(X, Z)) for Z in (X, few))
+    if not (np.isfinite(K).all() and np.isfinite(again).all()):
+        return  # `fit` raises its own error for these
+    name = repr(kernel.function if isinstance(kernel, Function) else kernel)
+    limit = (1e-6 if K.dtype.itemsize >= 8 else 1e-3) * float(np.max(np.abs(K)))
+    gap = float(np.max(np.abs(K[:, : again.shape[1]] - again)))
+    if gap > limit:
+        raise ValueError(
+            f"kernel={name} returns different values for the same two rows in different calls (by up to {gap:.3g}): "
+            "k(x, z) must depend only on x and z. Draw random numbers, and compute means or widths of the data, once, "
+            "before the fit."
+        )
+    gap = float(np.max(np.abs(K - K.T)))
+    if gap > limit:
+        raise ValueError(
+            f"kernel={name} is not symmetric: k(x, z) and k(z, x) differ by up to {gap:.3g}. Give a symmetric "
+            "function, such as (k(X, Z) + k(Z, X).T) / 2."
+        )
 
 
 def as_kernel(kernel: Any) -> Kernel:

@@ -74,6 +74,11 @@ class Additive(Kernel):
         super().check(n_features)
         self.components(n_features)
 
+    def check_values(self, X: Array) -> None:
+        group, kernel = next(iter(self.kept(X.shape[1]).values()), ([], self))
+        if group:
+            kernel.check_values(pick_columns(X, group))
+
     def components(self, n_features: int) -> list[list[int]]:
         """The columns of all components, kept or not."""
         if self.groups is None:

@@ -11,7 +11,7 @@ import numpy as np
 from .. import arrays
 from ..arrays import Array, ArrayLike
 from ..rules import LARGEST, Rule, integer, numbers
-from .base import Kernel, Term
+from .base import Kernel
 
 MOST_KNOTS = 10_000  # every prediction takes work proportional to the third power of their number
 Degree = Annotated[int, integer("a positive integer", 1, 2**31)]
@@ -40,6 +40,7 @@ class Linear(Kernel):
     """
 
     has_finite_rank = True
+    separates = "sum"
 
     def spanning_points(self, n_features: int) -> np.ndarray:
         return np.eye(n_features)
@@ -55,9 +56,6 @@ class Linear(Kernel):
     @np.errstate(over="ignore", invalid="ignore")
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
         return G.T @ X
-
-    def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
-        return [{number: (group, self)} for number, group in inputs.items()]
 
 
 class Polynomial(Kernel):
@@ -138,6 +136,7 @@ class Spline(Kernel):
         self.knots: Any = knots
 
     has_finite_rank = True
+    separates = "sum"
 
     def spanning_points(self, n_features: int) -> np.ndarray:
         """All knots of every column, with the other columns fixed between two knots: each adds one dimension."""
@@ -160,9 +159,6 @@ class Spline(Kernel):
         if np.ndim(self.knots) != 2:
             return {}
         return {"knots": np.asarray(arrays.to_numpy(self.knots))[:, list(group)]}
-
-    def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
-        return [{number: (group, self.columns(group))} for number, group in inputs.items()]
 
     def check(self, n_features: int) -> None:
         self._by_column(n_features)

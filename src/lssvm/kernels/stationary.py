@@ -11,7 +11,7 @@ from .. import arrays
 from ..arrays import Array, ArrayLike
 from ..progress import counted
 from ..rules import Flag, numbers, one_of
-from .base import Kernel, Term
+from .base import Kernel
 
 LONG = 64.0  # |x|^2 + |z|^2 above which the rounding error of |x|^2 + |z|^2 - 2xz exceeds about 1e-14
 FAR = 1e140  # scaled values beyond this grow like a logarithm, so that squares and their sums are finite
@@ -132,11 +132,7 @@ class _Stationary(Kernel):
                 change[columns, :] += of_points
         return distances.in_all_columns(2.0 * in_widths, X), distances.in_all_columns(2.0 * change / distances.sigma, X)
 
-    def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
-        return super().terms(self._used(inputs))
-
     def _used(self, inputs: Mapping[int, list[int]]) -> dict[int, list[int]]:
-        """The inputs with a finite width."""
         widths = self._widths(sum(map(len, inputs.values())))
         return {number: group for number, group in inputs.items() if np.isfinite(widths[group]).any()}
 
@@ -175,8 +171,7 @@ class RBF(_Stationary):
         self.sigma = sigma
         self.ard = ard
 
-    def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
-        return [{number: (group, self.columns(group)) for number, group in self._used(inputs).items()}]
+    separates = "product"
 
     def _from_negative_distance(self, D: Array) -> None:
         if arrays.is_numpy(D) or arrays.is_torch(D):
@@ -266,10 +261,10 @@ class Distances:
         xp = arrays.namespace(X, Z)
         self.sigma, self.depth = sigma, X.shape[1] + 2
         with np.errstate(over="ignore", invalid="ignore"):
-            centre = xp.mean(Z, axis=0) if Z.shape[0] else 0.0 * sigma
-        self._scale(X, Z, centre)
-        if not self.largest <= LONG:
-            self._scale(X, Z, _median(Z), saturate=not self.largest < FAR**2)
+            centre = _median(Z) if Z.shape[0] else 0.0 * sigma
+            self._scale(X, Z, centre)
+            if not self.largest < FAR**2:
+                self._scale(X, Z, centre, saturate=True)
         self.exact_small = exact_small or self.largest > LONG
         if self.exact_small:  # |x - z|^2 < 1e-3 (|x|^2 + |z|^2) implies |x - z|^2 < 2.2e-3 |x|^2
             long, limit = self.x2 > (-1.0 if exact_small else LONG / 2), -2.2e-3 * self.x2
@@ -279,7 +274,6 @@ class Distances:
         self.left = xp.concat([self.X, self.x2[:, None], xp.ones_like(self.x2)[:, None]], axis=1)
         self.right = xp.concat([2.0 * self.Z, -xp.ones_like(self.z2)[:, None], -self.z2[:, None]], axis=1)
 
-    @np.errstate(over="ignore", invalid="ignore")
     def _scale(self, X: Array, Z: Array, centre: Array, *, saturate: bool = False) -> None:
         """Subtract the centre and divide by sigma."""
         if saturate:

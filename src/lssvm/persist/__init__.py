@@ -1,9 +1,9 @@
 """Model files: `save` and `load`.
 
-`files` reads and writes files; `values` converts the values of a model to JSON and arrays and back; `schema` checks
-what a file contains. The checks of records and parameters are derived from their types.
+`model_files` reads and writes files; `values` converts the values of a model to JSON and arrays and back; `schema`
+checks what a file contains, by rules that follow from types; `format1` translates files of older versions.
 """
 
-from .files import load, save
+from .model_files import load, save
 
 __all__ = ["load", "save"]

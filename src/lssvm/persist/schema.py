@@ -1,4 +1,4 @@
-"""The schema of model files: what each attribute of a model, and each field of a record in it, may be.
+"""The schema of model files: what each parameter of a model, and each field of a record in it, may be.
 
 Records and parameters bring their own rules, in annotated types; `check` interprets these types. Shapes of arrays are
 written in symbols such as "rows": the first array binds a symbol in `sizes`, and later ones must agree. Sizes are
@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -18,20 +18,21 @@ from sklearn.utils import Bunch
 
 from .. import rules
 from ..coding import CODINGS
-from ..estimators import LSSVC
+from ..estimators import LSSVC, LSSVR
+from ..estimators.fitted import FittedModel, Member
+from ..estimators.layout import Layout
 from ..intervals import ScaleChoice
 from ..kernels import MOST_COLUMNS, MOST_KERNELS, Additive, Kernel, as_kernel
 from ..losses import LOSSES
 from ..problem import Fit, Problem, Step, Whitening
 from ..robust import WeightFunction
-from ..rules import MOST, Penalty, Rule, Values, indices, one_of, row_weights, values
+from ..rules import MOST, Penalty, Rule, Values, one_of, row_weights, values
 from ..stream import LooSample, Sample, Stream
+from ..system import Moments
 from ..tables import Column, Columns
 
 Sizes = dict[str, int]
 Check = Callable[[Any, str, Sizes], None]
-
-MAY_BE_EMPTY = ("rank", "kept")  # a kernel of zeros; an additive model without inputs
 
 
 def demand(true: Any, name: str) -> None:
@@ -40,91 +41,35 @@ def demand(true: Any, name: str) -> None:
         raise ValueError(f"{name} is not valid in a model file.")
 
 
-def check_model(model: Any) -> Any:
-    """The model, after everything that was read was checked."""
-    fitted = vars(model)
-    sizes = _sizes(fitted)
-    for name in [name for name in ATTRIBUTES if name in fitted]:
-        check(fitted[name], ATTRIBUTES[name], name, sizes)
-    for name in _required(model):
-        demand(name in fitted, name)
+def check_model(model: Any, fitted: FittedModel, own: dict[str, Any]) -> None:
+    """Check the parameters of an unfitted model, what it has learned, and attributes that users have added."""
+    demand(isinstance(model, (LSSVR, LSSVC)), "model")
     obeys_rules(model, "")
     demand(model.kernel is None or isinstance(model.kernel, Kernel), "kernel")
     for place, step in enumerate(model.steps or ()):
         demand(isinstance(step, Step), f"steps[{place}]")
-    _check_members(model)
-    return model
+    demand((fitted.layout.classes is not None) == isinstance(model, LSSVC), "members[0].layout.classes")
+    sizes: Sizes = {}
+    check(fitted, FittedModel, "fitted", sizes)
+    for name in OWN.keys() & own.keys():
+        check(own[name], OWN[name], name, sizes)
 
 
-def _sizes(fitted: dict[str, Any]) -> Sizes:
-    """The sizes that attributes determine, which are checked here."""
-    features, single, kernel = (fitted[name] for name in ("n_features_in_", "_single_output_", "kernel_"))
-    demand(isinstance(kernel, Kernel), "kernel_")
-    demand(type(features) is int and 0 < features <= MOST, "n_features_in_")
-    demand(type(single) is bool, "_single_output_")
-    sizes = {"precomputed": int(kernel.is_precomputed), "table": features, "features": features, "single": int(single)}
-    sizes.update({"outputs": 1, "slopes": 2} if single else {"slopes": 1})
-    sizes.update({"rows": features} if kernel.is_precomputed else {})
-    columns, classes = fitted.get("_columns_"), fitted.get("classes_")
-    if columns is not None:
-        check(columns, Columns, "_columns_", sizes)
-        demand(len(columns.columns) == features and not kernel.is_precomputed, "_columns_")
-        sizes["features"] = sum(column.width for column in columns.columns)  # all later sizes are of encoded columns
-        demand(0 < sizes["features"] <= MOST_COLUMNS or columns.are_plain, "_columns_")
-    sizes["coordinates"] = 1 if kernel.is_precomputed else sizes["features"]
-    if classes is not None:
-        found = isinstance(classes, np.ndarray) and classes.ndim == 1 and np.array_equal(np.unique(classes), classes)
-        demand(found and len(classes) >= 2 and single == (len(classes) == 2), "classes_")
-        sizes["classes"] = k = len(classes)
-        outputs = k * (k - 1) // 2 if fitted.get("coding_") == "one-vs-one" else k
-        sizes["outputs"] = 1 if single else outputs
-    return sizes
-
-
-def _check_members(model: Any) -> None:
-    """Check the members of a stack, if the model is one: models of the same kind, with weights that sum to 1."""
-    members = vars(model).get("members_")
-    if members is None:
-        return
-    demand(len(members) == len(model.stack_weights_) and abs(model.stack_weights_.sum() - 1.0) < 1e-6, "stack_weights_")
-    if model.kernel_.is_stack:
-        demand(len(model.kernel_.parts) == len(members) > 1, "kernel_")
-        demand(sum(one.weight > 0 for one in model.path_.members) == len(members) and "loo" in model.path_, "path_")
-    for member in members:
-        demand(
-            type(member) is type(model) and not member.kernel_.is_stack and "members_" not in vars(member), "members_"
-        )
-        check_model(member)
-        for name in ("n_features_in_", "_single_output_", "classes_"):
-            own, other = (np.asarray(vars(each).get(name)) for each in (model, member))
-            demand(np.array_equal(own, other), f"members_.{name}")
-        demand(vars(member).get("_columns_") == vars(model).get("_columns_"), "members_._columns_")
-        if not isinstance(model, LSSVC):
-            demand(np.shape(member.intercept_) == np.shape(model.intercept_), "members_.intercept_")
-
-
-def _required(model: Any) -> list[str]:
-    """The attributes without which a method of the model would fail."""
-    fitted = vars(model)
-    loo = ["leverage_", "loo_residuals_", "loo_predictions_", "press_"]
-    if model.kernel_.is_stack:
-        names = ["n_features_in_", "_single_output_", "support_", "members_", "stack_weights_"]
-        names += ["classes_"] if isinstance(model, LSSVC) else ["intercept_"]
-        return names + (loo if "weights_" in fitted else [])
-    names = ["n_features_in_", "support_vectors_", "_single_output_", "dual_coef_", "intercept_", "C_", "support_"]
-    later = "_problem_" in fitted and "_fit_" not in fitted  # leave-one-out has not been computed yet
-    if isinstance(model, LSSVC):
-        names += ["classes_", "_class_factors_" if later else "_slopes_"]
-    if isinstance(model.kernel_, Additive):
-        names += ["active_", "max_variation_", "_component_means_"]
-    squares = fitted.get("loss_", "squared") == "squared" and fitted.get("coding_") != "one-vs-one"
-    if (model.kernel_.is_precomputed and squares and "path_" not in fitted) or not fitted.keys().isdisjoint(
-        ("_problem_", "_fit_", "_searched_", "_searched_residuals_")
-    ):
-        names += ["_problem_", "weights_"]
-    if "weights_" in fitted and not later:
-        names += loo
-    return names
+def members(value: tuple[Member, ...], name: str, sizes: Sizes) -> None:
+    """Models of a stack with the same rows, after the sizes that their layouts and kernels determine."""
+    for place, member in enumerate(value):
+        layout, kernel, own = member.layout, member.fit.kernel, f"{name}[{place}]"
+        demand(isinstance(kernel, Kernel), f"{own}.fit.kernel")
+        known = {symbol: size for symbol, size in sizes.items() if symbol == "rows"}
+        sizes.clear()
+        d, k = layout.n_features, layout.outputs
+        sizes |= {**known, "precomputed": int(kernel.is_precomputed), "table": d, "slopes": 2 if layout.single else 1}
+        check(layout, Layout, f"{own}.layout", sizes)
+        sizes["features"] = d if layout.columns is None else sum(column.width for column in layout.columns.columns)
+        sizes |= {"targets": k, "outputs": k * (k - 1) // 2 if member.by_pairs and k > 1 else k}
+        sizes |= {"coordinates": 1, "rows": d} if kernel.is_precomputed else {"coordinates": sizes["features"]}
+        demand(np.shape(member.fit.points)[1:] == (sizes["coordinates"],), f"{own}.fit.points")
+        check(member, Member, own, sizes)
 
 
 # Types ----------------------------------------------------------------------------------------------------------------
@@ -162,8 +107,8 @@ def check(value: Any, hint: Any, name: str, sizes: Sizes) -> None:
         demand(type(value) is hint, name)
         for field, own in hints_of(hint).items():
             check(getattr(value, field), own, f"{name}.{field}", sizes)
-        for field, relation in RELATIONS.get(hint, {}).items():
-            demand(relation(value, sizes), f"{name}.{field}")
+        for record, field, relation in RELATIONS:
+            demand(record is not hint or relation(value, sizes), f"{name}.{field}")
     elif hint in HINTS:
         check(value, HINTS[hint], name, sizes)
     else:
@@ -178,15 +123,14 @@ def hints_of(record: Any) -> dict[str, Any]:
 
 def _check_array(value: Any, rule: Values, name: str, sizes: Sizes) -> None:
     """Check that this is an array with such a shape and such values."""
-    shape = [symbol for symbol in rule.shape if symbol != "outputs?" or not sizes["single"]]
-    if not shape:
-        demand(type(value) is float, name)
-        value = np.array(value)
+    if value is None and rule.optional:
+        return
+    shape = [symbol for symbol in rule.shape if symbol != "outputs?" or sizes["outputs"] > 1]
     demand(isinstance(value, np.ndarray) and value.ndim == len(shape) and value.dtype.kind in rule.kinds, name)
     demand(rule.kinds != "f" or value.dtype == np.float64, name)
     for length, symbol in zip(value.shape, shape, strict=True):
         demand(length == sizes.setdefault(str(symbol).rstrip("?"), length), name)
-        demand(length or symbol in MAY_BE_EMPTY, name)
+        demand(length or symbol == "rank", name)  # 0: a kernel of zeros
     demand(not rule.finite or np.isfinite(value).all(), name)
     if math.isfinite(rule.low) or math.isfinite(rule.high):
         outside = (value < rule.low) | (value > rule.high)  # NaN is neither
@@ -204,11 +148,6 @@ def numeric(*dimensions: int, kinds: str = "biuf") -> Rule:
 def optional(hint: Any) -> Check:
     """None, or what the hint says."""
     return lambda value, name, sizes: None if value is None else check(value, hint, name, sizes)
-
-
-def sized(hint: Callable[[Sizes], Any]) -> Check:
-    """A hint that depends on sizes."""
-    return lambda value, name, sizes: check(value, hint(sizes), name, sizes)
 
 
 # Kernels and weight functions -----------------------------------------------------------------------------------------
@@ -244,39 +183,36 @@ def fitted_kernel(value: Any, name: str, sizes: Sizes) -> None:
     """A kernel that can be evaluated."""
     requested_kernel(value, name, sizes)
     demand(not value.is_free, name)
-    if name == "kernel_" and isinstance(value, Additive):
-        sizes["components"] = len(value.components(sizes["features"]))
-        sizes["kept"] = sizes["components"] if value.active is None else len(set(value.active))
+    if isinstance(value, Additive):
+        sizes.setdefault("components", len(value.components(sizes["features"])))  # of the kernel of the fit
 
 
 # Records of steps, and of the table -----------------------------------------------------------------------------------
-def path(value: Any, name: str, sizes: Sizes) -> None:
-    """The record of a step: see the documentation of its ``path_``."""
+def path(value: Any, name: str, sizes: Sizes, needed: Sequence[str] = ()) -> None:
+    """The record of a step with the `needed` entries: see the documentation of its ``path_``."""
     demand(isinstance(value, Bunch), name)
     check(value, PATH, name, sizes)
+    for key in needed:
+        demand(value.get(key) is not None, f"{name}[{key!r}]")
     listed = [key for key in LISTED if value.get(key) is not None]
     if listed and listed[0] in ("sizes", "rho", "zeta"):
         demand("chosen" in value and len(listed) > 1, f"{name}['chosen']")
         for key in listed:
             demand(len(value[key]) == len(value[listed[0]]), f"{name}[{key!r}]")
     demand("sizes" not in value or type(value["chosen"]) is int, f"{name}['chosen']")
-    for key in ("members", "candidates"):
-        for one in value.get(key, ()):
-            _has(one, NEEDED[key], f"{name}[{key!r}]")
-
-
-def _has(value: Bunch, keys: tuple[str, ...], name: str) -> None:
-    """Check that a record has these entries."""
-    for key in keys:
-        demand(value.get(key) is not None, f"{name}[{key!r}]")
 
 
 def paths(value: Any, name: str, sizes: Sizes) -> None:
     """The records of the steps, by their names."""
     check(value, {}, name, sizes)
     for step, recorded in value.items():
-        path(recorded, f"{name}[{step!r}]", sizes)
-        _has(recorded, NEEDED.get(step, ()), f"{name}[{step!r}]")
+        splits = step in ("KFold", "Holdout", "LeaveBlockOut")
+        path(recorded, f"{name}[{step!r}]", sizes, ("score", "shifts") if splits else ())
+
+
+def compared(*needed: str) -> Check:
+    """The record of a kernel that a stack or a search has compared."""
+    return lambda value, name, sizes: path(value, name, sizes, ("kernel", "C", "loo", *needed))
 
 
 def table(value: Any, name: str, sizes: Sizes) -> None:
@@ -286,11 +222,6 @@ def table(value: Any, name: str, sizes: Sizes) -> None:
 
 
 # What types alone do not say ------------------------------------------------------------------------------------------
-def _are_inputs(numbers: np.ndarray) -> bool:
-    """Whether numbers of inputs ascend from 0 without gaps."""
-    return bool(numbers[0] == 0 and np.isin(np.diff(numbers.astype(np.int64)), (0, 1)).all())
-
-
 def _are_values(found: Any) -> bool:
     """Whether these are distinct values of a category: text, or finite numbers."""
     text = all(type(item) is str for item in found)
@@ -298,17 +229,42 @@ def _are_values(found: Any) -> bool:
     return plain and len(set(found)) == len(found)
 
 
-def _fit_basis(problem: Problem) -> bool:
-    """Whether given coefficients belong to the basis of the problem."""
-    if problem.coefficients is None:
-        return True
-    chosen = problem.support is not None or problem.points is not None
-    return chosen and len(problem.coefficients[0]) == problem.basis_size
+def _are_columns(columns: Columns, sizes: Sizes) -> bool:
+    """Whether these are the columns of the table, and few enough."""
+    few = columns.are_plain or 0 < sum(column.width for column in columns.columns) <= MOST_COLUMNS
+    return len(columns.columns) == sizes["table"] and few and not sizes["precomputed"]
 
 
-HINTS: dict[Any, Any] = {int: rules.integer("a count", 0), Kernel: fitted_kernel, WeightFunction: weight_function}
+def _are_classes(layout: Layout) -> bool:
+    """Whether there are distinct, sorted classes, of which two share one output, or none."""
+    if layout.classes is None:
+        return layout.outputs == 1 or not layout.single
+    k = len(layout.classes)
+    expected = (True, 1) if k == 2 else (False, k)
+    return np.array_equal(np.unique(layout.classes), layout.classes) and (layout.single, layout.outputs) == expected
+
+
+def _have_groups(problem: Problem | None, groups: np.ndarray | None) -> bool:
+    """Whether the columns of the problem, if there is one, are those of the layout."""
+    return problem is None or np.array_equal(np.asarray(problem.groups), np.asarray(groups))
+
+
+def _are_members(fitted: FittedModel) -> bool:
+    """Whether the record of a stack lists its members."""
+    found = fitted.stack_path or Bunch()
+    listed = sum(one.weight > 0 for one in found.get("members", ()))
+    return not fitted.is_stack or (fitted.is_listed and "loo" in found and listed == len(fitted.members))
+
+
+PENALTY = Penalty | None
+HINTS: dict[Any, Any] = {
+    **{int: rules.integer("a count", 0), Kernel: fitted_kernel, WeightFunction: weight_function, Bunch: path},
+}
 SPECIAL: dict[type, dict[str, Any]] = {  # fields that are more special than their types
-    Problem: {"fitted": type(None), "asked": optional((requested_kernel, Penalty | None)), "paths": paths},
+    Problem: {"fitted": type(None), "C": Penalty, "paths": paths, "asked": optional((requested_kernel, PENALTY))},
+    Member: {"asked": (optional(requested_kernel), PENALTY)},
+    FittedModel: {"members": members},
+    Stream: {"moments": Moments},
     Column: {
         "name": Rule("text or any integer", lambda value: type(value) in (str, int)),
         "values": Rule("distinct values", lambda value: isinstance(value, tuple) and _are_values(value)),
@@ -317,50 +273,39 @@ SPECIAL: dict[type, dict[str, Any]] = {  # fields that are more special than the
         "arrays": (values("sampled", "features"), values("sampled", "outputs"), row_weights("sampled", rules.TINY))
     },
 }
-RELATIONS: dict[type, dict[str, Callable[[Any, Sizes], Any]]] = {  # between the fields of a record
-    Problem: {
-        "C": lambda problem, sizes: problem.C is not None,
-        "weights": lambda problem, sizes: (problem.weights > 0).any(),
-        "classification": lambda problem, sizes: problem.classification == ("classes" in sizes),
-        "points": lambda problem, sizes: problem.points is None or not sizes["precomputed"],
-        "groups": lambda problem, sizes: problem.groups is None or _are_inputs(problem.groups),
-        "coefficients": lambda problem, sizes: _fit_basis(problem),
-    },
-    Column: {
-        "values": lambda column, sizes: (column.kind in ("category", "ranks")) == (len(column.values) > 0),
-        "height": lambda column, sizes: column.height == 0.0 or column.kind in ("number", "ranks"),
-        "missing": lambda column, sizes: column.kind == "category" or not (column.missing or column.pooled),
-    },
-    Fit: {"weights": lambda fit, sizes: (fit.weights > 0).any()},
-    Whitening: {
-        "owner": lambda whitening, sizes: (whitening.factor is None) == (whitening.owner is None),
-        "points": lambda whitening, sizes: whitening.factor is not None or sizes["rank"] == sizes["basis"],
-    },
-    Stream: {
-        "moments": lambda stream, sizes: stream.moments is not None,
-        "sample": lambda stream, sizes: stream.sample is None or sizes["sampled"] <= stream.rows,
-    },
-    ScaleChoice: {"uneven": lambda choice, sizes: len(choice.uneven) == sizes["outputs"]},
-    LooSample: {
-        "steps": lambda sample, sizes: len(sample.steps) in (1, 2),
-        "total": lambda sample, sizes: sizes["sampled"] <= sample.total,
-    },
-}
+RELATIONS: list[tuple[type, str, Callable[[Any, Sizes], Any]]] = [  # between the fields of a record
+    (Problem, "weights", lambda problem, sizes: (problem.weights > 0).any()),
+    (Problem, "classification", lambda problem, sizes: problem.classification == ("classes" in sizes)),
+    (Problem, "coefficients", lambda problem, sizes: len((problem.coefficients or [[]])[0]) in (0, problem.basis_size)),
+    (Column, "values", lambda column, sizes: (column.kind in ("category", "ranks")) == (len(column.values) > 0)),
+    (Fit, "weights", lambda fit, sizes: fit.loo_residuals is None if fit.weights is None else (fit.weights > 0).any()),
+    (Fit, "leverage", lambda fit, sizes: (fit.leverage is None) == (fit.loo_residuals is None)),
+    (Layout, "columns", lambda layout, sizes: layout.columns is None or _are_columns(layout.columns, sizes)),
+    (Layout, "classes", lambda layout, sizes: _are_classes(layout)),
+    (Member, "problem", lambda member, sizes: member.problem is None or member.fit.weights is not None),
+    (Member, "problem.groups", lambda member, sizes: _have_groups(member.problem, member.layout.groups)),
+    (Member, "targets", lambda member, sizes: member.fit.loo_residuals is None or member.targets is not None),
+    (Member, "component_means", lambda member, sizes: (member.component_means is None) == ("components" not in sizes)),
+    (Member, "max_variation", lambda member, sizes: (member.max_variation is None) == ("components" not in sizes)),
+    (FittedModel, "shares", lambda fitted, sizes: len(fitted.shares) == len(fitted.members) <= MOST_KERNELS),
+    (FittedModel, "shares", lambda fitted, sizes: abs(sum(fitted.shares) - 1.0) < 1e-6),
+    (FittedModel, "stack_path", lambda fitted, sizes: _are_members(fitted)),
+    (Whitening, "owner", lambda whitening, sizes: (whitening.factor is None) == (whitening.owner is None)),
+    (Whitening, "points", lambda whitening, sizes: whitening.factor is not None or sizes["rank"] == sizes["basis"]),
+    (Stream, "sample", lambda stream, sizes: stream.sample is None or sizes["sampled"] <= stream.rows),
+    (ScaleChoice, "uneven", lambda choice, sizes: len(choice.uneven) == sizes["outputs"]),
+    (LooSample, "steps", lambda sample, sizes: len(sample.steps) in (1, 2)),
+    (LooSample, "total", lambda sample, sizes: sizes["sampled"] <= sample.total),
+]
 
 # The schema -----------------------------------------------------------------------------------------------------------
-LABELS = values("rows", kinds="biufMmSOUT", finite=False)
 CODING, LOSS = one_of(*CODINGS), one_of(*LOSSES)
 RATE = Rule("a number or NaN", lambda value: type(value) in (int, float) and not value < 0)
-PLACE = rules.integer("a size", 0) | Rule("a penalty", lambda value: type(value) is float and value >= 0)
-PLACES = Rule(  # on a path
-    "sizes or penalties", lambda value: all(map(PLACE.holds, value if isinstance(value, list) else [value]))
-)
 SECONDS = Rule("seconds", lambda v: isinstance(v, dict) and all(type(s) in (int, float) and s >= 0 for s in v.values()))
 VECTOR, INTEGERS = numeric(1), numeric(1, kinds="iu")
-SEARCHED = (values("rows", kinds="i"), values("rows", "outputs", finite=False))
 
 PATH: dict[str, Any] = {  # records of the steps
-    **{"evaluations": int, "plan": [str], "free": [bool], "C": Penalty | None},
+    **{"evaluations": int, "plan": [str], "free": [bool], "C": PENALTY},
     **dict.fromkeys(("loo", "error_rate", "score"), RATE),
     "widths": [rules.numbers("widths", 0, 1, above=0.0, finite=False)],
     "shifts": rules.numbers("numbers", 1),
@@ -368,16 +313,11 @@ PATH: dict[str, Any] = {  # records of the steps
     **dict.fromkeys(("errors", "zeta", "rho", "intercept"), VECTOR),
     **{"supports": [INTEGERS], "kept": [INTEGERS]},
     **{"scores": optional(numeric(1, 2)), "coef": numeric(2), "max_variation": numeric(2, 3)},
-    "chosen": PLACES,
+    "chosen": rules.numbers("sizes or penalties", 0, 1, above=-rules.TINY),
     "outputs": [path],
     "gain": rules.number("a gain", -rules.LARGEST),
-    **{"members": [path], "candidates": [path]},  # what a stack or a search compared, with the next entries each
+    **{"members": [compared("weight")], "candidates": [compared("coding", "loss")]},
     **{"kernel": fitted_kernel, "weight": rules.number("a share", 0.0, 1.0), "coding": CODING, "loss": LOSS},
-}
-NEEDED = {
-    **dict.fromkeys(("KFold", "Holdout", "LeaveBlockOut"), ("score", "shifts")),
-    "members": ("kernel", "C", "loo", "weight"),
-    "candidates": ("kernel", "C", "loo", "coding", "loss"),
 }
 LISTED = ("sizes", "rho", "zeta", "scores", "errors", "supports", "max_variation", "kept", "coef", "intercept")
 TABLE: dict[str, Any] = {  # see `report.to_html`
@@ -385,40 +325,4 @@ TABLE: dict[str, Any] = {  # see `report.to_html`
     "task": one_of("regression", "classification"),
     **{"row": int, "dropped": [int], "warnings": [str], "seconds": SECONDS},
 }
-ATTRIBUTES: dict[str, Any] = {  # in this order: attributes that bind sizes come first, others in `_sizes` before them
-    "support_vectors_": values("basis", "coordinates"),
-    "coding_": CODING,
-    "loss_": LOSS,
-    "dual_coef_": values("basis", "outputs?"),
-    "intercept_": values("outputs?", low=-rules.LARGEST, high=rules.LARGEST),
-    "C_": Penalty,
-    "kernel_": fitted_kernel,
-    "members_": Rule("models", lambda value: type(value) is list and 0 < len(value) <= MOST_KERNELS),
-    "stack_weights_": values("members", low=0.0),
-    "feature_names_in_": values("table", kinds="OUT", finite=False),
-    "weights_": row_weights("rows"),
-    "support_": optional(indices("basis", "rows")),
-    "_sample_weight_": optional(row_weights("rows")),
-    "leverage_": values("rows", finite=False),
-    "loo_residuals_": sized(
-        lambda sizes: values("rows", "classes" if sizes.get("classes", 0) > 2 else "outputs?", finite=False)
-    ),
-    "loo_predictions_": sized(
-        lambda sizes: optional(LABELS) if "classes" in sizes else values("rows", "outputs?", finite=False)
-    ),
-    "press_": float,
-    "_slopes_": values("slopes"),
-    "_codes_": indices("rows", "classes"),
-    "_class_factors_": sized(lambda sizes: (rules.NotNegative,) * sizes["classes"]),
-    "active_": indices("kept", "components"),
-    "max_variation_": sized(lambda sizes: values("components", *["outputs"] * (sizes["outputs"] > 1))),
-    "_component_means_": values("components", "outputs"),
-    "path_": optional(path),
-    "table_": table,
-    "_problem_": Problem,
-    "_fit_": Fit,
-    **dict.fromkeys(("_searched_", "_searched_residuals_"), SEARCHED),  # the first: of version 0.1, without signs
-    **dict.fromkeys(("_scale_choice_", "_searched_scale_choice_"), ScaleChoice),
-    "_stream_": Stream,
-    "_sample_": LooSample,
-}
+OWN: dict[str, Any] = {"table_": table, "press_": float}  # attributes that are not in the record; the second: of Dask

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
+import json
 import math
-from typing import Any
+import re
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
 from .. import arrays, kernels, robust, sparsify, tune
-from ..intervals import ScaleChoice
+from ..estimators import LSSVC, LSSVR
+from ..estimators.fitted import FittedModel
 from ..kernels import Kernel
-from ..problem import Fit, Problem, Whitening
 from ..robust import WeightFunction
-from ..stream import LooSample, Sample, Stream
-from ..system import Moments
-from ..tables import Column, Columns
+from ..stream import LooSample
 
-DEEPEST = 40  # maximum nesting of values
+DEEPEST = 100  # maximum nesting of brackets
 RANDOM_STATE_BYTES = 2**20  # memory charged for one: few are needed, and each is slow to create
 DTYPES = {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)}
 DTYPES.update({f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)}, BOOL="|b1")
@@ -33,12 +34,23 @@ REMOVED: dict[type, tuple[str, ...]] = {sparsify.Prune: ("mean_risk", "validatio
 ABSTRACT = (Kernel, kernels.Function, WeightFunction)
 
 
+def _records(hint: Any) -> set[Any]:
+    """The records in a type, and those in their fields."""
+    if not dataclasses.is_dataclass(hint):
+        return set().union(*map(_records, get_args(hint)))
+    hints = get_type_hints(hint)
+    return {hint}.union(*(_records(hints[field.name]) for field in _stored(hint)))
+
+
+def _stored(record: Any) -> list[Any]:
+    """The fields of a record that files contain."""
+    return [field for field in dataclasses.fields(record) if not field.metadata.get("cached")]
+
+
 def _registry() -> dict[str, type]:
     """All classes that a file may refer to."""
-    classes: dict[str, type] = {"Bunch": Bunch, "RandomState": np.random.RandomState}
-    for record in (Problem, Fit, Stream, Sample, Whitening, Moments, ScaleChoice, Column, Columns):
-        classes[record.__name__] = record
-    classes["LeftOutSample"] = LooSample  # the name of the class in version 0.1.0
+    own = (LSSVR, LSSVC, Bunch, np.random.RandomState)
+    classes: dict[str, type] = {cls.__name__: cls for cls in (*own, *_records(FittedModel))}
     for module in (kernels, robust, sparsify, tune):
         for name in module.__all__:
             item = getattr(module, name)
@@ -49,6 +61,7 @@ def _registry() -> dict[str, type]:
 
 CLASSES = _registry()
 NAMES = {item: name for name, item in CLASSES.items()}
+CLASSES["LeftOutSample"] = LooSample  # its name in files of format 1
 
 
 class Writer:
@@ -67,7 +80,7 @@ class Writer:
         if isinstance(value, LABEL):
             return value
         if type(value) in NAMES:
-            fields = {name: self.value(part, f"{place}.{name}") for name, part in _fields(value).items()}
+            fields = {name: self.value(part, f"{place}.{name}".lstrip(".")) for name, part in _fields(value).items()}
             return {"class": NAMES[type(value)], "fields": fields}
         if isinstance(value, list):
             return self._items(value, place)
@@ -91,7 +104,7 @@ class Writer:
         if array.dtype.kind in "UOT":
             return self._labels(array, place)
         if array.dtype.newbyteorder("<") not in CODES:
-            remedy = "use text as labels" if place == "classes_" else "use float64"
+            remedy = "use text as labels" if place.endswith("classes") else "use float64"
             raise TypeError(f"{place} is an array of {array.dtype}, which cannot be saved: {remedy}.")
         # Matrix products depend on the memory order in the last bit, so the order is kept.
         by_columns = array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous
@@ -125,8 +138,7 @@ def _fields(value: Any) -> dict[str, Any]:
         return dict(value)
     if isinstance(value, BaseEstimator):
         return value.get_params(deep=False)
-    fields = [field.name for field in dataclasses.fields(value) if field.metadata.get("in_files", True)]
-    return {name: getattr(value, name) for name in fields}
+    return {field.name: getattr(value, field.name) for field in _stored(value)}
 
 
 class Reader:
@@ -136,54 +148,47 @@ class Reader:
         self.arrays = arrays
         self.left = allowance
 
-    def spend(self, size: int) -> None:
+    def read(self, text: str) -> Any:
+        """The values in a JSON text."""
+        brackets = re.sub(r'"(?:[^"\\]++|\\.)*+"|[^][{}"]++|"', "", text)  # outside of strings
+        if max(itertools.accumulate(1 if bracket in "[{" else -1 for bracket in brackets)) > DEEPEST:
+            raise ValueError("values are nested too deeply.")
+        return json.loads(text, object_hook=self._value)
+
+    def _value(self, tree: dict[str, Any]) -> Any:
+        """The value of a JSON object, whose parts are values already."""
+        keys = set(tree)
+        if keys == {"class", "fields"}:
+            cls = CLASSES[tree["class"]]
+            self._spend(RANDOM_STATE_BYTES * (cls is np.random.RandomState))
+            return _build(cls, tree["fields"])
+        if keys == {"float"}:
+            return float(tree["float"])
+        if keys == {"tuple"}:
+            return tuple(tree["tuple"])
+        if keys == {"dict"}:
+            return dict(tree["dict"])
+        if keys in ({"array"}, {"array", "by_columns"}):
+            array = self.arrays[tree["array"]]
+            self._spend(array.nbytes)
+            return array.T if tree.get("by_columns") else array
+        return self._labels(**tree) if keys == {"labels", "codes", "dtype"} else tree
+
+    def _spend(self, size: int) -> None:
         """Charge memory that the same part of a file may request repeatedly."""
         self.left -= size
         if self.left < 0:
             raise ValueError("its labels and references would take too much memory: shorten them, or use arrays.")
 
-    def value(self, tree: Any, depth: int = 0) -> Any:
-        """The value of a JSON tree."""
-        if depth > DEEPEST:
-            raise ValueError(f"values are nested more than {DEEPEST} deep.")
-        if isinstance(tree, list):
-            return self._list(tree, depth)
-        if not isinstance(tree, dict):
-            return tree
-        keys = set(tree)
-        if keys == {"class", "fields"}:
-            fields = {str(name): self.value(item, depth + 1) for name, item in tree["fields"].items()}
-            cls = CLASSES[tree["class"]]
-            self.spend(RANDOM_STATE_BYTES * (cls is np.random.RandomState))
-            return _build(cls, fields)
-        if keys == {"float"}:
-            return float(tree["float"])
-        if keys == {"tuple"}:
-            return tuple(self._list(tree["tuple"], depth))
-        if keys == {"dict"}:
-            return dict(self._list(pair, depth) for pair in tree["dict"])
-        if keys in ({"array"}, {"array", "by_columns"}):
-            array = self.arrays[tree["array"]]
-            self.spend(array.nbytes)
-            return array.T if tree.get("by_columns") else array
-        if keys == {"labels", "codes", "dtype"}:
-            return self._labels(self._list(tree["labels"], depth), self.value(tree["codes"], depth + 1), tree["dtype"])
-        raise ValueError(f"a value is described by {sorted(map(str, keys))}, which this version does not support.")
-
-    def _list(self, tree: Any, depth: int) -> list[Any]:
-        if not isinstance(tree, list):
-            raise ValueError(f"a list is a {type(tree).__name__}.")
-        return [self.value(item, depth + 1) for item in tree]
-
-    def _labels(self, labels: list[Any], codes: Any, kind: str) -> np.ndarray:
-        if not (isinstance(codes, np.ndarray) and codes.dtype == np.int32):
+    def _labels(self, labels: Any, codes: Any, dtype: str) -> np.ndarray:
+        if not (isinstance(labels, list) and isinstance(codes, np.ndarray) and codes.dtype == np.int32):
             raise ValueError("labels have no indices.")
-        if not all(isinstance(label, LABEL if kind == "O" else str) for label in labels):
+        if not all(isinstance(label, LABEL if dtype == "O" else str) for label in labels):
             raise ValueError("a label is neither text nor a number.")
         longest = max((len(label) for label in labels if isinstance(label, str)), default=0)
-        self.spend((16 + 4 * longest) * (codes.size + len(labels)))  # an upper bound
-        dtype: Any = {"O": object, "U": "U"}.get(kind) or np.dtypes.StringDType()
-        return np.array(labels, dtype=dtype)[codes]
+        self._spend((16 + 4 * longest) * (codes.size + len(labels)))  # an upper bound
+        kind: Any = {"O": object, "U": "U"}.get(dtype) or np.dtypes.StringDType()
+        return np.array(labels, dtype=kind)[codes]
 
 
 def _build(cls: type, fields: dict[str, Any]) -> Any:

@@ -20,9 +20,9 @@ from sklearn.utils import check_random_state
 from .. import arrays, progress, system
 from ..arrays import EPS, Array
 from ..progress import gradient_work, work
-from ..system import System, iterative
+from ..system import Solution, System, iterative
 from .record import Fit, ProblemRecord, warn_of_leverage
-from .whitening import Whitening, rounding_error, whiten
+from .whitening import Whitening, rounding_error
 
 ITERATIVE_ROWS = 4000  # above, fits without leave-one-out use conjugate gradients: far fewer than l^3/3 flops
 
@@ -43,20 +43,15 @@ class Factor:
         """The solution for one C, by default for the one that it was factorised for."""
         C = self.C if C is None else C
         solution = self.system.solution(1.0 / C)
-        coef = solution.coef if self.whitening is None else self.whitening.expand(solution.coef)
-        rows = (solution.residuals, solution.leverage, solution.loo_residuals)
-        fit = self.problem.fit_of(C, self.support, self.points, coef, solution.intercept, *rows)
-        return replace(fit, rounding=self._rounding(fit))
-
-    def _rounding(self, fit: Fit) -> float:
-        """See `rounding_error`."""
-        rows = (self.problem.y, fit.weights, fit.residuals, fit.leverage, fit.loo_residuals)
-        positive = (arrays.take(array, self.rows) for array in rows)
-        size, kernel = math.inf, self.problem.kernel
+        if self.whitening is not None:
+            solution = replace(solution, coef=self.whitening.expand(solution.coef))
+        fit = self.problem.fit_of(C, self.support, self.points, solution)
+        (_, X, y, weights), size, kernel = self.problem.positive_rows(), math.inf, self.problem.kernel
         if kernel.has_finite_rank and not kernel.is_precomputed:  # its basis points may be unit vectors
-            diagonal = kernel.diagonal(arrays.take(self.problem.X, self.rows))
+            diagonal = kernel.diagonal(X)
             size = math.sqrt(abs(float(arrays.namespace(diagonal).max(diagonal))))
-        return rounding_error(self.system, self.whitening, fit.points, fit.coef, fit.C, *positive, size=size)
+        rounding = rounding_error(self.system, self.whitening, self.points, C, y, weights, solution, size=size)
+        return replace(fit, rounding=rounding)
 
     def loo_path(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of the rows with positive weight and their leave-one-out residuals (rows, values of C, outputs).
@@ -75,13 +70,8 @@ class Factor:
         """
         kernel = self.problem.kernel
         value, terms, in_C = self._criterion(classes)
-        (X, Z, G), *others = terms
-        if others and arrays.on_accelerator(X) and arrays.is_small(*G.shape):  # one call instead of two
-            points, _, penalty = others[0]
-            concat = arrays.namespace(X).concat
-            terms = [(concat([X, points], axis=0), Z, concat([G, penalty], axis=0))]
-        gradient = sum(kernel.gradient(X, Z, G) for X, Z, G in terms)
-        basis = None if self.system.is_dual else self.points.shape[0]
+        gradient = sum(kernel.gradient(*term) for term in terms)
+        basis = None if self.whitening is None else self.points.shape[0]
         progress.did(lambda: gradient_work(len(self.rows), basis, self.problem.X.shape[1]))
         return value, gradient, in_C
 
@@ -102,7 +92,7 @@ class Factor:
     def has_point_gradient(self) -> bool:
         """True for a primal system whose basis points are linearly independent."""
         independent = self.whitening is not None and self.whitening.rank == self.points.shape[0]
-        return independent and self.system.orthogonal is not None
+        return independent and isinstance(self.system, system.Primal)
 
     def _criterion(self, classes: bool) -> tuple[float, list[tuple[Array, Array, Array]], float]:
         """The criterion; X, Z and the derivative in k(X, Z) of each block of kernel values; the derivative in log C."""
@@ -169,42 +159,28 @@ class Problem(ProblemRecord):
         return self.factorise_primal(C, every=every, wide=True, quick=quick)
 
     def factorise_primal(self, C: float, *, every: bool = False, wide: bool = False, quick: bool = False) -> Factor:
-        """As `factorise`, on the whitened columns even if the basis consists of the rows.
+        """As `factorise`, on the whitened columns of a basis that does not consist of the rows.
 
         With `wide`, if there are as many columns as rows, the dual system of their products is factorised.
         """
         rows, X, y, weights = self.positive_rows()
-        support = rows if self.support is None and self.points is None else self.support
-        points = self.basis_points
-        n = points.shape[0]
-        together = quick and arrays.on_accelerator(X) and arrays.is_small(X.shape[0], n)  # one call instead of two
-        K = self.among(support, points, X if together else None)
-        whitening = whiten(self.kernel, points, K[:n, :], quick=quick and not every)
+        points, whitening = self.basis_points, self.whitening(quick=quick and not every)
         if not self.fits_memory:
             raise MemoryError(
                 f"{len(rows)} rows with {whitening.rank} basis points do not fit in memory, which this computation "
                 "requires: use a smaller basis or fewer rows."
             )
-        plain = not every and not quick and whitening.allows_plain_leverages(weights, 1.0 / C)
-        if whitening.factor is None and points is not self.points and np.array_equal(np.asarray(support), rows):
-            # the kernel columns are K_SS = L L' itself
-            phi = whitening.lower + 0.0
-        else:
-            phi = K[n:, :]
-            if not together or whitening.factor is not None:
-                phi = self.columns(X, whitening.points)
-            progress.did(lambda: 0.3 * work(len(rows), whitening.rank, every=every))
-            loss = system.QUICK if quick and not every else arrays.LOSS
-            phi = phi if plain else arrays.whiten_rows(phi, whitening.lower, loss)
+        phi = self.columns(X, whitening.points)
+        progress.did(lambda: 0.3 * work(len(rows), whitening.rank, every=every))
+        phi = arrays.whiten_rows(phi, whitening.lower, system.QUICK if quick and not every else arrays.LOSS)
         if wide and whitening.rank >= len(rows) - 1:
             ridge = None if every else 1.0 / C
             products = system.factorise_products(lambda: arrays.gram(phi.T), y, weights, ridge, phi)
-            return Factor(self, C, rows, support, points, whitening, products)
+            return Factor(self, C, rows, self.support, points, whitening, products)
         tolerance = system.QUICK if quick else system.ORTHOGONAL
-        lower = whitening.lower if plain else None
-        primal = system.factorise_primal(phi, y, weights, 1.0 / C, lower=lower, every_ridge=every, tolerance=tolerance)
+        primal = system.factorise_primal(phi, y, weights, 1.0 / C, every_ridge=every, tolerance=tolerance)
         progress.did(lambda: 0.7 * work(len(rows), whitening.rank, every=every))
-        return Factor(self, C, rows, support, points, whitening, primal)
+        return Factor(self, C, rows, self.support, points, whitening, primal)
 
     def _known_C(self) -> float:
         if self.C is None or self.kernel.is_free:
@@ -223,7 +199,7 @@ class Problem(ProblemRecord):
             return self.fitted
         fit = None
         if self.coefficients is not None:
-            return self.fit_of(self._known_C(), self.support, self.basis_points, *self.coefficients)
+            return self.fit_of(self._known_C(), self.support, self.basis_points, Solution(*self.coefficients))
         if not self.fits_memory:
             fit = self._solve_in_blocks()
         elif not loo and self.is_dual and not self.reduced and arrays.is_numpy(self.X):
@@ -262,13 +238,11 @@ class Problem(ProblemRecord):
         draw = np.random.RandomState(0)
         _, factor = iterative.randomly_pivoted(block, diagonal, iterative.rank_limit(len(rows)), floor, draw)
         solution = iterative.solve(product, factor, y, weights, 1.0 / C)
-        return None if solution is None else self.fit_of(C, rows, points, *solution)
+        return None if solution is None else self.fit_of(C, rows, points, Solution(*solution))
 
     def _solve_in_blocks(self) -> Fit:
         """Solve the primal system from sums over blocks of rows, with a second pass for the per-row results."""
-        C, points, (_, *rows) = self._known_C(), self.basis_points, self.positive_rows()
-        whitening = whiten(self.kernel, points, self.among(self.support, points))
-        summed = None
+        C, whitening, (_, *rows), summed = self._known_C(), self.whitening(), self.positive_rows(), None
         while True:
             summed = system.solve_in_passes(lambda R: whitening.sums(whitening.steps(R), *rows), 1.0 / C, summed)
             found = whitening.row_results(summed, whitening.steps(summed.R, summed.condition), *rows)
@@ -276,7 +250,8 @@ class Problem(ProblemRecord):
             if summed.serves(largest):
                 break
         warn_of_leverage(largest)
-        return self.fit_of(C, self.support, points, whitening.expand(summed.coef), summed.intercept, *found)
+        solution = Solution(whitening.expand(summed.coef), summed.intercept, *found)
+        return self.fit_of(C, self.support, self.basis_points, solution)
 
 
 def check_memory(n_rows: int, matrices: int, X: Array) -> None:

@@ -19,7 +19,8 @@ from ..arrays import EPS, Array, NumericalError, cached_property
 from ..kernels import Kernel
 from ..robust import WeightFunction
 from ..rules import Penalty, indices, row_weights, values
-from .whitening import check_finite
+from ..system import Solution
+from .whitening import Whitening, check_finite, whiten
 
 UNSURE = 1e-8  # relative rounding error of a leave-one-out residual above which a warning is issued: half of the digits
 KEPT = {  # what cached values depend on
@@ -35,26 +36,29 @@ BLOCK = 2**20  # number of cells that are ranked at a time
 
 @dataclass(frozen=True)
 class Fit:
-    """A solved problem. Residuals, leverages and leave-one-out residuals cover all rows of the problem."""
+    """A solved problem. Residuals, leverages and leave-one-out residuals cover all rows of the problem.
+
+    The last two are None after solve(loo=False), and all results per row after a fit on chunks.
+    """
 
     kernel: Kernel
     C: Penalty
-    weights: Annotated[Array, row_weights("rows")]
-    support: Annotated[np.ndarray, indices("vectors", "rows")] | None
-    points: Annotated[Array, values("vectors", "coordinates")]
-    coef: Annotated[Array, values("vectors", "outputs")]
+    weights: Annotated[Array, row_weights("rows", optional=True)]
+    support: Annotated[np.ndarray, indices("basis", "rows")] | None
+    points: Annotated[Array, values("basis", "coordinates")]
+    coef: Annotated[Array, values("basis", "outputs")]
     intercept: Annotated[Array, values("outputs")]
-    residuals: Annotated[Array, values("rows", "outputs")]
-    leverage: Annotated[Array, values("rows", finite=False)]  # None, like the next field, after solve(loo=False)
-    loo_residuals: Annotated[Array, values("rows", "outputs", finite=False)]
-    rounding: float = field(default=0.0, metadata={"in_files": False})  # see `rounding_error`; 0: not known
+    residuals: Annotated[Array, values("rows", "targets", optional=True)]
+    leverage: Annotated[Array, values("rows", finite=False, optional=True)]
+    loo_residuals: Annotated[Array, values("rows", "targets", finite=False, optional=True)]
+    rounding: float = field(default=0.0, metadata={"cached": True})  # see `rounding_error`; 0: not known
 
     def predict(self, X: Array) -> Array:
         """f(x) for every row and output."""
         return self.kernel.dot(X, self.points, self.coef) + self.intercept[None, :]
 
 
-Coefficients = tuple[Annotated[Array, values("vectors", "outputs")], Annotated[Array, values("outputs")]]
+Coefficients = tuple[Annotated[Array, values("basis", "outputs")], Annotated[Array, values("outputs")]]
 
 
 @dataclass(frozen=True)
@@ -215,12 +219,18 @@ class ProblemRecord:
         plain = {"support": rows, "points": points, "reduced": False, "coefficients": None}
         return self.replace(**{**plain, **changes})
 
-    def among(self, support: np.ndarray | None, points: Array, others: Array | None = None) -> Array:
-        """The kernel matrix of the basis, and below it the kernel columns of other rows."""
-        inputs = points if support is None else arrays.take(self.X, support)
-        if others is not None:
-            inputs = arrays.namespace(inputs).concat([inputs, others], axis=0)
-        return self.kernel.evaluate(inputs, points)
+    def whitening(self, *, quick: bool = False) -> Whitening:
+        """The factor of the kernel matrix of a basis that does not consist of the rows."""
+        points = self.basis_points
+        inputs = points if self.support is None or self.points is not None else arrays.take(self.X, self.support)
+        return whiten(self.kernel, points, self.kernel.evaluate(inputs, points), quick=quick)
+
+    def binary_inputs(self) -> tuple[Array, Whitening | None]:
+        """The kernel matrix of all rows or, with a smaller basis, their whitened columns and the whitening."""
+        if self.is_dual:
+            return self.gram(self.X, self.kernel.basis_points(self.X, np.arange(self.X.shape[0]))), None
+        whitening = self.whitening()
+        return arrays.whiten_rows(self.columns(self.X, whitening.points), whitening.lower), whitening
 
     def positive_rows(self) -> tuple[np.ndarray, Array, Array, Array]:
         """Numbers, inputs, targets and weights of the rows with positive weight."""
@@ -238,21 +248,13 @@ class ProblemRecord:
         n = X.shape[0]
         return check_finite(self.kernel.fill_symmetric(arrays.empty((n, n), X), X, points), self.kernel)
 
-    def fit_of(
-        self,
-        C: float,
-        support: np.ndarray | None,
-        points: Array,
-        coef: Array,
-        intercept: Array,
-        residuals: Array = None,
-        leverage: Array = None,
-        loo: Array = None,
-    ) -> Fit:
-        """The solution, given residuals, leverages and leave-one-out residuals of the rows with positive weight.
+    def fit_of(self, C: float, support: np.ndarray | None, points: Array, solution: Solution) -> Fit:
+        """The fit to all rows from the solution for those with positive weight.
 
         Residuals of the other rows are those of new points. If none are given, leverages are not known (NaN).
         """
+        coef, intercept, residuals = solution.coef, solution.intercept, solution.residuals
+        leverage, loo = solution.leverage, solution.loo_residuals
         for part in (coef, intercept) if loo is None else (coef, intercept, loo):
             if not bool(arrays.namespace(part).all(arrays.namespace(part).isfinite(part))):
                 raise NumericalError(

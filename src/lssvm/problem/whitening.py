@@ -19,7 +19,6 @@ from ..rules import indices, values
 TINY = 1e-300
 LOST_DIGITS = 1.2e-5  # rounding error, relative to the spread of the targets, above which a warning is issued
 SURELY_KEPT = 1e-7  # bound on the rounding error, relative to that spread, below which no estimate is made
-PLAIN_ROWS = 10  # rows per basis point above which it pays to find out whether whitening can be avoided
 
 
 @dataclass(frozen=True)
@@ -68,25 +67,6 @@ class Whitening:
         sums = (G - count * mean[:, None] * mean[None, :] for count in (self.rank, self.rank - 1))
         condition = min(system.cholesky_pass(rows / self.rank * scatter + ridge * K)[1] for scatter in sums)
         return EPS * condition <= system.PLAIN
-
-    def allows_plain_leverages(self, weights: Array, ridge: float) -> bool:
-        """Whether leave-one-out is likely to be accurate enough with kernel columns without whitening.
-
-        As above this is decided on the basis points, which takes about as long as the columns of a few rows per point.
-        """
-        if not 0 < self.rank * PLAIN_ROWS <= weights.shape[0]:
-            return False
-        xp = arrays.namespace(self.lower)
-        K = arrays.gram(self.lower.T)
-        centred = K - xp.mean(K, axis=0)[None, :]
-        each = float(xp.sum(weights)) / self.rank
-        lower, condition, _ = system.cholesky_pass(each * arrays.gram(centred) + ridge * K)
-        Q = arrays.whiten_rows(centred, lower)
-        leverage = xp.sum(Q * Q, axis=1)
-        if not math.isfinite(condition) or float(xp.max(leverage)) > 0.5:  # isolated points are not typical rows
-            return False
-        loss = float(xp.max(system.expected_loss(Q, lower, leverage)))
-        return system.SURE**2 * loss <= system.ORTHOGONAL
 
     def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:
         """Sums of columns and targets over rows, in blocks that stay within the working memory."""
@@ -202,13 +182,10 @@ def rounding_error(
     factorised: system.System,
     whitening: Whitening | None,
     points: Array,
-    coef: Array,
     C: float,
     y: Array,
     weights: Array,
-    residuals: Array,
-    leverage: Array,
-    loo_residuals: Array,
+    solution: system.Solution,
     *,
     from_sums: bool = False,
     size: float = math.inf,
@@ -225,11 +202,11 @@ def rounding_error(
     kernels of finite rank; otherwise it concerns only points that float64 cannot distinguish from others, which most
     large bases have. `size` is the largest sqrt(k_ii) of the rows, if they may be smaller than the basis points.
     """
-    xp, lam, e = arrays.namespace(y), 1.0 / C, weights[:, None] * residuals
+    xp, lam, e, leverage = arrays.namespace(y), 1.0 / C, weights[:, None] * solution.residuals, solution.leverage
     norm = lambda values: xp.sqrt(xp.sum(values * values, axis=0))[None, :]  # noqa: E731
     mean, top = xp.mean(y, axis=0)[None, :], xp.max(xp.abs(y), axis=0)[None, :]
     spread = xp.max(xp.abs(y - mean), axis=0)[None, :] + TINY
-    loo, floor = xp.abs(loo_residuals), 100.0 * EPS * top  # rounding of targets far from 0
+    loo, floor = xp.abs(solution.loo_residuals), 100.0 * EPS * top  # rounding of targets far from 0
 
     def share(moves: Array, values: Array) -> float:
         largest = float(xp.max((xp.abs(moves) - floor) / xp.maximum(spread + 0.0 * values, values)))
@@ -254,10 +231,13 @@ def rounding_error(
         return max(share(fitted, 0.0 * fitted), share(missed, loo))
     if not whitening.rank:
         return 0.0
-    if _lacks_dimensions(whitening, points, float(xp.max(C * norm(e) / spread))):
-        return 1.0
+    if whitening.factor is not None and whitening.kernel.has_finite_rank:
+        pivot = smallest_pivot(arrays.gram(whitening.factor.T))
+        matters = float(xp.max(C * norm(e) / spread)) * pivot > LOST_DIGITS
+        if matters and lacks_dimensions(whitening.kernel, points, whitening.rank):
+            return 1.0
     diagonal = xp.sqrt(arrays.row_squares(whitening.lower))[:, None]
-    beta = norm(diagonal * arrays.solve_lower(whitening.lower, whitening.contract(coef), transpose=True))
+    beta = norm(diagonal * arrays.solve_lower(whitening.lower, whitening.contract(solution.coef), transpose=True))
     largest = min(float(xp.max(diagonal)), size)
     of_targets, of_gradient = EPS * largest * beta, EPS * (largest * norm(e) + lam * beta)
     if is_small(of_targets) and not (near.size or from_sums or whitening.kernel.has_finite_rank):
@@ -265,10 +245,8 @@ def rounding_error(
     first, second = factorised.noise(lam, whitening.lower)
     plain = [moves[:, None] * of_targets for moves in first]
     fitted, missed = (a + b[:, None] * of_gradient for a, b in zip(plain, second, strict=True))
-    if not whitening.kernel.has_finite_rank:
-        lost = [share(plain[0], 0.0 * fitted), share(plain[1], loo)]
-    else:
-        lost = [share(fitted, 0.0 * fitted), share(missed, loo)]
+    most = (fitted, missed) if whitening.kernel.has_finite_rank else plain
+    lost = [share(most[0], 0.0 * fitted), share(most[1], loo)]
     if from_sums:  # e/(1 - h) is the only formula available
         complements = xp.clip(1.0 - leverage, EPS, None)[:, None]
         lost.append(share(EPS * top / complements, loo))
@@ -278,15 +256,7 @@ def rounding_error(
     return max(lost)
 
 
-def _lacks_dimensions(whitening: Whitening, points: Array, coefficients: float) -> bool:
-    """Whether basis points are linearly dependent only because they are far from 0, and whether it matters.
-
-    The contribution that is lost is the smallest pivot times the `coefficients` of the rows.
-    """
-    kernel = whitening.kernel
-    if whitening.factor is None or not kernel.has_finite_rank:
-        return False
-    if coefficients * smallest_pivot(arrays.gram(whitening.factor.T)) <= LOST_DIGITS:
-        return False
+def lacks_dimensions(kernel: Kernel, points: Array, rank: int) -> bool:
+    """Whether points span fewer dimensions than they would about their mean: far from 0 the kernel loses some."""
     points = points - arrays.namespace(points).mean(points, axis=0)[None, :]
-    return whitening.rank < len(independent_rows(kernel.evaluate(points, points)))
+    return rank < len(independent_rows(kernel.evaluate(points, points)))

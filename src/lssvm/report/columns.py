@@ -10,6 +10,7 @@ import numpy as np
 from .. import arrays, diagnose
 from ..progress import counted
 from ..tables import Column
+from ..tables.cells import numbers_rows
 from .facts import Facts
 from .markup import Chart, bar_table, escaped, html_table, listed, rounded, side_by_side
 
@@ -17,8 +18,6 @@ LISTED = 15  # columns in a table, at most
 DRAWN = 6  # columns whose effects are shown
 MOST_VALUES = 7  # of a category
 MOST_CURVES = 4  # classes or targets in one chart, those with the largest effects
-FEWEST_ROWS = 20  # from which on a column of consecutive integers numbers the rows,
-FILLED = 1.1  # if their range is smaller than this multiple of the number of rows
 CUT_OFF = 0.01  # share of the rows with the same extreme target, at least
 KINDS = {"number": "numeric", "ranks": "ordered", "category": "categorical", "ignored": "ignored"}
 
@@ -30,10 +29,10 @@ def importance_section(facts: Facts) -> str:
         return ""
     shares = [f"{increase / found.full:+z.1%}".replace("+0.0%", "0.0%") for increase in found.increase]
     bars = [(found.names[k], float(found.increase[k]), shares[k]) for k in used[:LISTED]]
-    rest = f" The {LISTED} most important of {len(used)} columns are shown." * (len(used) > LISTED)
     unused = len(found.names) - len(used)
+    rest = f" The {LISTED} most important of {len(used)} columns are shown." * (len(used) > LISTED)
     rest += f" {unused} of {len(found.names)} columns {'is' if unused == 1 else 'are'} not used." * (unused > 0)
-    rest += f" Computed with {found.rows} of the rows." if found.sampled else ""
+    rest += f" Computed with {found.rows} of the rows." * found.sampled
     return (
         f"<p>How much the error on new rows ({found.measure}) increases without the column. Columns that contain the "
         f"same information can replace each other, so each of them looks unimportant.{rest}</p>"
@@ -42,17 +41,14 @@ def importance_section(facts: Facts) -> str:
 
 
 def effects_section(facts: Facts) -> str:
-    if facts.importance is None:
-        return ""
-    drawn = facts.importance.columns[facts.importance.increase > 0][:DRAWN].tolist()
+    drawn = [] if facts.importance is None else facts.importance.columns[facts.importance.increase > 0][:DRAWN].tolist()
     if not drawn:
         return ""
     found = diagnose.effects(facts.model, columns=drawn)
     names, what, unit = facts.outputs, f"prediction of {facts.target}", ""
     if facts.classes:
-        names, what = facts.classes, "probability of each class"
-        unit = ", in percentage points for categories"
-    if len(names) == 2 and facts.classes:
+        names, what, unit = facts.classes, "probability of each class", ", in percentage points for categories"
+    if len(facts.classes) == 2:
         what = f"probability of {facts.classes[1]}"
         names = [what]
     ends = min(float(one.effect.min()) for one in found), max(float(one.effect.max()) for one in found)
@@ -69,7 +65,7 @@ def _effect(one: Any, names: list[str], ends: tuple[float, float], unit: float) 
     if np.asarray(one.grid).dtype.kind == "f":
         label = f"change of {names[0]}" if len(names) == 1 else "change"
         chart = Chart(one.name, one.name, label, box=(None, None, *ends))
-        chart.zero()
+        chart.guide(one.grid, slope=0.0)
         for number, output in enumerate(np.argsort(-np.ptp(effect, axis=0), kind="stable")[:MOST_CURVES]):
             chart.line(one.grid, effect[:, output], dots=True, style=f"line c{number}")
             chart.legend += [(f"c{number}", names[output])] * (len(names) > 1)
@@ -112,14 +108,11 @@ def data_section(facts: Facts) -> str:
         cells = rows * len(columns)
         if rows < facts.kept.total:
             text += f" This section describes the {counted(rows, 'row')} that the model keeps."
-        verb = "is" if missing == 1 else "are"
-        share = f"{missing} of {cells} cells ({missing / cells:.1%}) {verb}" if missing else "No cells are"
-        text += f" {share} missing."
+        of = f"of {cells} cells ({missing / max(cells, 1):.1%})"
+        text += f" {counted(missing, f'{of} is', f'{of} are') if missing else 'No cells are'} missing."
     # first what is not a matter of missing cells, then the columns with the most of them
     odd = sorted((one for one in found if one[2]), key=lambda one: (one[0] > 0, -one[0]))
-    table = html_table(
-        {"column": [name for _, name, _ in odd[:LISTED]], "found": [words for *_, words in odd[:LISTED]]}
-    )
+    table = html_table({"column": [one[1] for one in odd[:LISTED]], "found": [one[2] for one in odd[:LISTED]]})
     more = f"<p>{counted(len(odd) - LISTED, 'more column')}.</p>" if len(odd) > LISTED else ""
     return f"<p>{text}</p>{table}{more}{listed([*_cut_off(facts), *facts.notes(about_columns=True)])}"
 
@@ -165,14 +158,8 @@ def _column_words(column: Column, cells: np.ndarray, missing: int, may_number: b
         return
     if np.all(cells == cells[:1]):
         yield "the same value in all rows: not useful"
-    elif may_number and column.kind == "number" and not missing and _are_consecutive(cells[:, 0]):
+    elif may_number and column.kind == "number" and not missing and numbers_rows(cells[:, 0]):
         yield "numbers the rows: drop it unless their order matters"
-
-
-def _are_consecutive(values: np.ndarray) -> bool:
-    """Whether these are different integers without large gaps; some rows may be absent."""
-    differ = len(values) >= FEWEST_ROWS and np.ptp(values) < FILLED * len(values)
-    return differ and len(np.unique(values)) == len(values) and bool(np.all(values == np.round(values)))
 
 
 def _cut_off(facts: Facts) -> Iterator[str]:

@@ -58,7 +58,7 @@ class Facts:
     def notes(self, about_columns: bool) -> list[str]:
         """Notes of the program that read the table and warnings of the fit, less what the data section shows itself."""
         notes = [note for note in map(str, self.about.get("warnings", ())) if not note.startswith(SHOWN)]
-        return [note for note in notes if note.startswith("column ") == about_columns]
+        return [note for note in notes if note.startswith("column") == about_columns]
 
     def which(self, outputs: Iterable[int]) -> dict[str, list[str]]:
         """The column of a table that names the outputs, if there are several."""

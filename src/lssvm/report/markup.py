@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
@@ -104,7 +104,7 @@ def side_by_side(charts: Sequence[str]) -> str:
 class Chart:
     """One set of axes as inline SVG, which follows the light or dark colours of the page.
 
-    Marks are drawn by `svg`, once the ranges are known.
+    A layer is what stands before, between and after its points, which `svg` places once the ranges are known.
     """
 
     title: str
@@ -113,25 +113,21 @@ class Chart:
     log_x: bool = False
     box: tuple[float | None, float | None, float | None, float | None] = (None, None, None, None)
     legend: list[tuple[str, str]] = field(default_factory=list)  # styles and their meanings, below the axes
-    _marks: list[Callable[[], str]] = field(default_factory=list)
-    _x: list[np.ndarray] = field(default_factory=list)
-    _y: list[np.ndarray] = field(default_factory=list)
+    _layers: list[tuple[Any, Any, str, str, str]] = field(default_factory=list)
 
     width, height = 420, 290
     left, right, top, bottom = 62, 14, 30, 44
 
     def line(self, x: np.ndarray, y: np.ndarray, dots: bool = False, style: str = "line c0") -> None:
         """A curve, optionally with a dot at each value."""
-        self._see(x, y)
-        self._marks.append(lambda: f'<path class="{style}" d="M{" L".join(self._places(x, y))}"/>')
+        self._layers.append((x, y, f'<path class="{style}" d="M', " L", '"/>'))
         if dots:
-            self._marks.append(lambda: self._dots(x, y, "dots big"))
+            self._dots(x, y, "dots big")
 
     def cloud(
         self, x: np.ndarray, y: np.ndarray, residuals: np.ndarray, shown: np.ndarray | None = None, style: str = "dots"
     ) -> None:
         """Points; a large cloud is thinned to an even sample and the points with the largest residuals."""
-        self._see(x, y)
         rows = np.arange(len(x)) if shown is None else np.flatnonzero(shown)
         if len(rows) > POINTS:
             far = rows[np.argsort(-np.abs(residuals[rows]), kind="stable")[: POINTS // 3]]
@@ -140,42 +136,35 @@ class Chart:
             label = f"{len(drawn)} of {len(rows)} points drawn: an even sample and the {len(far)} largest residuals"
             self.legend.append(("", label))
             rows = drawn
-        self._marks.append(lambda: self._dots(x[rows], y[rows], style))
+        if len(rows):
+            self._dots(x[rows], y[rows], style)
 
     def mark(self, x: float, y: float, label: str) -> None:
         """A ring with a label at the chosen point."""
-        self._see(x, y)
         self.legend.append(("ring", label))
-        self._marks.append(lambda: self._circle(x, y, "ring", 6, label))
+        self._circle(x, y, "ring", 6, label)
 
     def links(self, x: np.ndarray, y: np.ndarray, rows: Sequence[int]) -> None:
         """Points that link to their lines in the table."""
-
-        def draw(at: float, down: float, row: int) -> str:
+        for at, down, row in zip(x, y, rows, strict=True):
             label = f"row {row}: residual {down:.4g}"
-            circle = self._circle(at, down, "link", 5, label)
-            return f'<a href="#row-{row}" aria-label="{escaped(label)}">{circle}</a>'
+            self._circle(at, down, "link", 5, label, f'<a href="#row-{row}" aria-label="{escaped(label)}">', "</a>")
 
-        self._marks.append(lambda: "".join(map(draw, x, y, rows)))
-
-    def diagonal(self, a: np.ndarray, b: np.ndarray) -> None:
-        """The line y = x over the range of both."""
-        ends = np.array([min(a.min(), b.min()), max(a.max(), b.max())])
-        self.line(ends, ends, style="guide")
-
-    def zero(self) -> None:
-        """The line y = 0."""
-        self._see((), 0.0)
-        right = self.width - self.right
-        self._marks.append(lambda: f'<path class="guide" d="M{self.left} {self._down(0.0):.1f}H{right}"/>')
+    def guide(self, x: np.ndarray, *, slope: float) -> None:
+        """The line y = 0 or y = x over a range."""
+        ends = np.array([np.min(x), np.max(x)])
+        self.line(ends, slope * ends, style="guide")
 
     def svg(self) -> str:
         """The drawing, with a caption that explains the symbols."""
-        x, y = np.concatenate(self._x), np.concatenate(self._y)
+        x, y = (np.concatenate([np.ravel(layer[axis]) for layer in self._layers]) for axis in (0, 1))
         self._range_x = _range(np.log10(x) if self.log_x else x, self.box[:2], 0.0 if self.log_x else 0.04)
         self._range_y = _range(y, self.box[2:], 0.06)
         axes = self._axes()
-        marks = "".join(mark() for mark in self._marks)
+        marks = ""
+        for x, y, before, between, after in self._layers:
+            pairs = zip(np.ravel(self._across(x)), np.ravel(self._down(y)), strict=True)
+            marks += before + between.join(f"{across:.1f} {down:.1f}" for across, down in pairs) + after
         signs = "".join(f'<span><i class="{style}"></i>{escaped(label)}</span>' for style, label in self.legend)
         caption = f"<figcaption>{signs}</figcaption>" if signs else ""
         label = f"{self.title}. Horizontal axis: {self.x}. Vertical axis: {self.y}."
@@ -185,10 +174,13 @@ class Chart:
             f"{caption}</figure>"
         )
 
-    def _see(self, x: Any, y: Any) -> None:
-        """Extend the ranges to include these values."""
-        self._x.append(np.ravel(x))
-        self._y.append(np.ravel(y))
+    def _dots(self, x: np.ndarray, y: np.ndarray, style: str) -> None:
+        """A cloud as one path of zero-length lines with round ends."""
+        self._layers.append((x, y, f'<path class="{style}" d="M', "h0M", 'h0"/>'))
+
+    def _circle(self, x: float, y: float, style: str, radius: int, label: str, start: str = "", end: str = "") -> None:
+        after = f')" r="{radius}"><title>{escaped(label)}</title></circle>{end}'
+        self._layers.append((x, y, f'{start}<circle class="{style}" transform="translate(', "", after))
 
     def _across(self, x: Any) -> Any:
         low, high = self._range_x
@@ -199,17 +191,6 @@ class Chart:
         low, high = self._range_y
         return self.height - self.bottom - (y - low) / (high - low) * (self.height - self.top - self.bottom)
 
-    def _places(self, x: np.ndarray, y: np.ndarray) -> list[str]:
-        return [f"{across:.1f} {down:.1f}" for across, down in zip(self._across(x), self._down(y), strict=True)]
-
-    def _circle(self, x: float, y: float, style: str, radius: int, label: str) -> str:
-        place = f'cx="{self._across(x):.1f}" cy="{self._down(y):.1f}"'
-        return f'<circle class="{style}" {place} r="{radius}"><title>{escaped(label)}</title></circle>'
-
-    def _dots(self, x: np.ndarray, y: np.ndarray, style: str) -> str:
-        """A cloud as one path of zero-length lines with round ends."""
-        return f'<path class="{style}" d="{"".join(f"M{place}h0" for place in self._places(x, y))}"/>' if len(x) else ""
-
     def _axes(self) -> str:
         """Grid, numbers and names of the axes; the left margin gets room for the numbers."""
         beside, below = ticks(*self._range_y, 5), ticks(*self._range_x, 6)
@@ -219,19 +200,19 @@ class Chart:
             below = _log_ticks(*self._range_x)
         elif sum(len(shown) + 2 for _, shown in below) > (right - self.left) / 7:
             below = below[::2]  # the numbers would touch
-        parts = []
+        parts = ""
         for value, shown in beside:
             down = self._down(value)
-            parts.append(f'<path class="grid" d="M{self.left} {down:.1f}H{right}"/>')
-            parts.append(f'<text class="end" x="{self.left - 6}" y="{down + 4:.1f}">{shown}</text>')
+            parts += f'<path class="grid" d="M{self.left} {down:.1f}H{right}"/>'
+            parts += f'<text class="end" x="{self.left - 6}" y="{down + 4:.1f}">{shown}</text>'
         for value, shown in below:
             across = self._across(value)
-            parts.append(f'<path class="grid" d="M{across:.1f} {self.top}V{floor}"/>')
+            parts += f'<path class="grid" d="M{across:.1f} {self.top}V{floor}"/>'
             inside = min(across, self.width - 4 * len(shown))  # a long number at the right end
-            parts.append(f'<text class="middle" x="{inside:.1f}" y="{floor + 16}">{shown}</text>')
+            parts += f'<text class="middle" x="{inside:.1f}" y="{floor + 16}">{shown}</text>'
         x, y = escaped(shortened(self.x, 48)), escaped(shortened(self.y, self.height // 7))
-        return "".join(parts) + (
-            f'<path class="axis" d="M{self.left} {self.top}V{floor}H{right}"/>'
+        return (
+            f'{parts}<path class="axis" d="M{self.left} {self.top}V{floor}H{right}"/>'
             f'<text class="middle" x="{(self.left + right) / 2}" y="{self.height - 8}">{x}</text>'
             f'<text class="middle" transform="translate(13 {(self.top + floor) / 2}) rotate(-90)">{y}</text>'
         )

@@ -96,19 +96,15 @@ def to_html(
 
 def _usage_section(facts: Facts) -> str:
     name = str(facts.about.get("model") or "model.lssvm")
-    save = "" if facts.about.get("model") else f"lssvm.save(model, {name!r})\n"
+    start = "import lssvm\n" + ("" if facts.about.get("model") else f"lssvm.save(model, {name!r})\n")
     names = ", ".join(facts.names[:6]) + (", ..." if len(facts.names) > 6 else "")
     columns = f"{counted(len(facts.names), 'column')}: {names}".replace("\n", " ")
     more = "predict_proba(X)\nmodel.predict_set" if facts.classes else "predict_interval"
-    python = (
-        f"import lssvm\n{save}model = lssvm.load({name!r})\nmodel.predict(X)  # {columns}\n"
-        f"model.{more}(X, coverage=0.9)"
-    )
+    python = f"{start}model = lssvm.load({name!r})\nmodel.predict(X)  # {columns}\nmodel.{more}(X, coverage=0.9)"
     predict = f"lssvm predict {name} new_rows.csv\n" if hasattr(facts.model, "feature_names_in_") else ""
-    shell = f"{predict}lssvm inspect {name}"
-    return (
-        f"<h3>In Python</h3><pre tabindex=0><code>{escaped(python)}</code></pre>"
-        f"<h3>In a shell</h3><pre tabindex=0><code>{escaped(shell)}</code></pre>"
+    parts = {"In Python": python, "In a shell": f"{predict}lssvm inspect {name}"}
+    return "".join(
+        f"<h3>{where}</h3><pre tabindex=0><code>{escaped(text)}</code></pre>" for where, text in parts.items()
     )
 
 

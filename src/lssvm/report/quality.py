@@ -50,7 +50,7 @@ def _number_quality(facts: Facts) -> str:
 
 def _agreement_chart(title: str, label: str, actual: np.ndarray, predicted: np.ndarray) -> str:
     chart = Chart(title, label, "actual value")
-    chart.diagonal(actual, predicted)
+    chart.guide(np.append(actual, predicted), slope=1.0)
     chart.cloud(predicted, actual, actual - predicted)
     return chart.svg()
 
@@ -60,8 +60,8 @@ def _residuals_chart(facts: Facts, output: int) -> str:
     rows = facts.loo
     name = f": {facts.outputs[output]}" if len(facts.outputs) > 1 else ""
     chart = Chart(f"Leave-one-out residuals{name}", "leave-one-out prediction", f"residual ({facts.unit})")
-    chart.zero()
     x, e = rows.predicted[:, output], rows.residuals[:, output]
+    chart.guide(x, slope=0.0)
     full, gone = rows.robust > 0.999, rows.robust < 1e-3
     for style, shown in (("dots", full), ("half", ~full & ~gone), ("none", gone)):
         chart.cloud(x, e, e, shown, style)
@@ -89,14 +89,12 @@ def _class_quality(facts: Facts) -> str:
 def _confusion(facts: Facts, codes: np.ndarray, predicted: np.ndarray) -> str:
     """The confusion matrix; of many classes, only the largest."""
     counts = confusion_matrix(codes, predicted, labels=range(len(facts.classes)))
-    shown = sorted(np.argsort(-counts.sum(axis=1), kind="stable")[:MOST_CLASSES])
-    columns = {
-        "actual class": [facts.classes[c] for c in shown],
-        **{f"predicted {facts.classes[k]}": counts[shown, k] for k in shown},
-        "correct": formatted(np.diag(counts)[shown] / np.maximum(counts.sum(axis=1), 1)[shown], ".1%"),
-    }
-    all_shown = len(shown) == len(facts.classes)
-    more = "" if all_shown else f"<p>The {len(shown)} largest of {len(facts.classes)} classes.</p>"
+    sizes = counts.sum(axis=1)
+    shown = sorted(np.argsort(-sizes, kind="stable")[:MOST_CLASSES])
+    columns = {"actual class": [facts.classes[c] for c in shown]}
+    columns |= {f"predicted {facts.classes[k]}": counts[shown, k] for k in shown}
+    columns["correct"] = formatted((np.diag(counts) / np.maximum(sizes, 1))[shown], ".1%")
+    more = f"<p>The {len(shown)} largest of {len(facts.classes)} classes.</p>" * (len(shown) < len(facts.classes))
     return "<h3>Actual and predicted classes</h3>" + html_table(columns) + more
 
 
@@ -107,7 +105,7 @@ def _curves(facts: Facts, probability: np.ndarray, codes: np.ndarray, weights: n
     shown = [1] * (1 in largest) if len(facts.classes) == 2 else largest[:MOST_CLASSES]
     roc = Chart("ROC curve", "false positive rate", "true positive rate", box=(0, 1, 0, 1))
     recall_chart = Chart("Precision and recall", "recall", "precision", box=(0, 1, 0, 1))
-    roc.diagonal(UNIT, UNIT)
+    roc.guide(UNIT, slope=1.0)
     areas, means = [], []
     for number, c in enumerate(shown):
         own = codes == c, probability[:, c]
@@ -130,7 +128,7 @@ def _reliability_chart(facts: Facts, probability: np.ndarray, codes: np.ndarray,
     of = f"class {facts.classes[1]}" if len(facts.classes) == 2 else "the predicted class"
     label = f"predicted probability of {of}"
     chart = Chart("Reliability of the probabilities", label, "observed frequency", box=(0, 1, 0, 1))
-    chart.diagonal(UNIT, UNIT)
+    chart.guide(UNIT, slope=1.0)
     for place, ends in zip(bins.predicted, np.column_stack([bins.low, bins.high]), strict=True):
         chart.line(np.array([place, place]), ends, style="thin")
     chart.line(bins.predicted, bins.observed, dots=True)
@@ -162,9 +160,10 @@ def intervals_section(facts: Facts) -> str:
         "margin of error": [f"{margin:.1f} points" for margin in margins[levels]],
         "mean width": [rounded(w) if math.isfinite(w) else "infinite: too few rows" for w in found.width.ravel()],
     }
-    ends = zip(regions.low_edge, regions.high_edge, strict=True)
     by_region = {
-        "prediction": [f"{rounded(low)} to {rounded(high)}" for low, high in ends],
+        "prediction": [
+            f"{rounded(a)} to {rounded(b)}" for a, b in zip(regions.low_edge, regions.high_edge, strict=True)
+        ],
         "rows": regions.count,
         "rows inside": formatted(regions.observed, ".1%"),
         "mean width": regions.width,
@@ -197,6 +196,8 @@ def residuals_section(facts: Facts) -> str:
     words, worst, columns = _wrong_rows(facts) if facts.classes else _far_rows(facts)
     if facts.sampled or not len(worst):
         return words
+    if facts.model.robust is not None:
+        columns["robust weight"] = formatted(facts.loo.robust[worst], ".3g")
     first = int(facts.about.get("row", 0))
     words += f"<p>Rows are numbered from {first}{', the line below the header' if first == 2 else ''}.</p>"
     return words + html_table({"row": facts.numbers[worst]} | columns, of_rows=True)
@@ -208,15 +209,13 @@ def _far_rows(facts: Facts) -> tuple[str, np.ndarray, dict[str, Any]]:
     sizes, worst = _worst(rows.residuals)
     found = worst, np.argmax(sizes[worst], axis=1)
     columns = {
-        **facts.which(found[1]),
         "actual": rows.actual[found],
         "leave-one-out prediction": rows.predicted[found],
         "residual": rows.residuals[found],
         "in robust standard deviations": formatted(sizes[found], ".1f"),
-        **_robust_weights(facts, worst),
         "leverage": formatted(rows.leverage[worst], ".3f"),
     }
-    return "", worst, columns
+    return "", worst, facts.which(found[1]) | columns
 
 
 def _wrong_rows(facts: Facts) -> tuple[str, np.ndarray, dict[str, Any]]:
@@ -232,7 +231,6 @@ def _wrong_rows(facts: Facts) -> tuple[str, np.ndarray, dict[str, Any]]:
         "predicted class": [facts.classes[c] for c in predicted[worst]],
         "its probability": formatted(probability[worst, predicted[worst]], ".3f"),
         "probability of the actual class": formatted(own[worst], ".3f"),
-        **_robust_weights(facts, worst),
     }
     shown = len(worst) > 0 and not facts.sampled
     return f"<p>Leave-one-out assigns {count} to a wrong class.{below * shown}</p>", worst, columns
@@ -252,18 +250,13 @@ def distances(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return far, 1.4826 * np.median(far, axis=0)
 
 
-def _robust_weights(facts: Facts, rows: np.ndarray) -> dict[str, list[str]]:
-    return {} if facts.model.robust is None else {"robust weight": formatted(facts.loo.robust[rows], ".3g")}
-
-
 # Other rows -----------------------------------------------------------------------------------------------------------
 def other_rows_section(facts: Facts, X: Any, y: Any) -> str:
-    model = facts.model
+    model, rows = facts.model, {"rows": [len(X)]}
     if facts.classes:
         score = diagnose.class_scores(arrays.to_numpy(model.predict_proba(X)), diagnose.class_codes(model, y))
-        return html_table({"rows": [len(X)], **_score_columns([score])})
+        return html_table(rows | _score_columns([score]))
     actual = np.asarray(arrays.to_numpy(y), dtype=float).reshape(len(y), -1)
     predicted = arrays.to_numpy(model.predict(X)).reshape(len(y), -1)
-    table = html_table({"rows": [len(actual)], **_score_columns([diagnose.number_scores(actual, predicted)])})
     chart = _agreement_chart("Other rows: predicted against actual", "prediction", actual[:, 0], predicted[:, 0])
-    return table + side_by_side([chart])
+    return html_table(rows | _score_columns([diagnose.number_scores(actual, predicted)])) + side_by_side([chart])

@@ -35,12 +35,14 @@ def technical_section(facts: Facts) -> str:
     rows |= {f"seconds: {name}": f"{value:.2f}" for name, value in (facts.about.get("seconds") or {}).items()}
     weights = ", the weights of the models" if facts.is_stack else ""
     return (
-        f"<p>{_accuracy(facts)} C, kernel, basis{weights} and robust weights are those of the fit on all rows; those "
-        "that were tuned were chosen to minimise this error.</p>"
+        "<p>Leave-one-out errors need no refits: those of the squared loss are exact, those of other losses are "
+        "approximate, because they hold the weights and working targets of the other rows fixed. C, kernel, basis"
+        f"{weights} and robust weights are those of the fit on all rows; those that were tuned were chosen to minimise "
+        "this error.</p>"
         + _stack_table(facts)
         + html_table({"setting": rows, "value": rows.values()}, header=False)
         + side_by_side([*_path_charts(facts)])
-        + _checks(facts)
+        + listed([*facts.notes(about_columns=False), *_doubts(facts)], "bad")
     )
 
 
@@ -50,15 +52,6 @@ def _records(facts: Facts) -> dict[str, Any]:
         return dict(facts.problems[0].paths)
     record = getattr(facts.model, "path_", None)
     return {"LeaveOneOut": record} if record is not None and (facts.is_stack or "candidates" in record) else {}
-
-
-def _accuracy(facts: Facts) -> str:
-    """Whether leave-one-out errors are exact: only those of least squares are."""
-    names = {getattr(member, "loss_", "squared").replace("_", " ") for member, _ in facts.members} - {"squared"}
-    if not names:
-        return "Leave-one-out errors are exact and need no refits."
-    approximate = "approximate: they hold the weights and working targets of the other rows fixed"
-    return f"Leave-one-out errors need no refits. Those of the {' and '.join(sorted(names))} loss are {approximate}."
 
 
 def _stack_table(facts: Facts) -> str:
@@ -93,31 +86,21 @@ def _kernel_words(kernel: Kernel) -> str:
 
 
 def _why_C(facts: Facts, records: dict[str, Any]) -> str:
-    """The value of C, how it was chosen, and the errors with smaller and larger values."""
+    """The value of C and how it was chosen; the chart shows the errors with other values."""
     model = facts.model
     how = [f"chosen by {words}" for name, words in TUNERS.items() if records.get(name, {}).get("C") == model.C_]
     if model.C is not None:
         how = ["given"]
     elif facts.chunked:
         how = [f"chosen on {'the first' if model.fitted_.members[0].stream is not None else 'a sample of the'} rows"]
-    words = f"{rounded(model.C_)}, {(how or ['chosen'])[0]}"
-    if facts.c_path is None:
-        return words
-    below, own, above = (rounded(facts.c_path[1][place]) for place in (15, 20, 25))  # 41 values over 8 decades
-    kind = "leave-one-out error" if model.robust is None else "weighted leave-one-out error"
-    return f"{words}: its {kind} is {own}, compared with {below} for C/10 and {above} for 10 C"
+    return f"{rounded(model.C_)}, {(how or ['chosen'])[0]}"
 
 
 def _classifier_words(facts: Facts, records: dict[str, Any]) -> dict[str, str]:
     """The coding and the loss of a classifier, and the others that it was compared with."""
     if not hasattr(facts.model, "coding_"):
         return {}
-    k = len(facts.classes)
-    codings = {
-        "one-vs-one": f"one class against another: {k * (k - 1) // 2} pairs",
-        "one-vs-rest": "one class against the rest" if k > 2 else "one class against the other",
-    }
-    rows = {"coding": f"{facts.model.coding_}, {codings[facts.model.coding_]}", "loss": facts.model.loss_}
+    rows = {"coding": facts.model.coding_, "loss": facts.model.loss_}
     candidates = sorted(records.get("LeaveOneOut", {}).get("candidates", ()), key=lambda one: one.loo)
     if len(candidates) > 1:
         compared = [f"{type(one.kernel).__name__}, {one.coding}, {one.loss}: {rounded(one.loo)}" for one in candidates]
@@ -151,55 +134,36 @@ def _search_words(facts: Facts, records: dict[str, Any]) -> dict[str, str]:
     search = records.get("LeaveOneOut")
     if search is not None:
         steps = [] if facts.is_stack else [*map(str, search.get("plan", ()))]
-        if search.get("evaluations"):
-            steps.append(f"{counted(search.evaluations, 'model')} evaluated")
+        steps += [f"{counted(search.evaluations, 'model')} evaluated"] if search.get("evaluations") else []
         rows["search by leave-one-out"] = "; ".join(steps) or "nothing to tune"
     for name in [name for name in ("KFold", "Holdout") if name in records]:
-        record = records[name]
-        tried = f" and one of {len(record.shifts)} common factors of the widths" if len(record.shifts) > 1 else ""
-        rows[f"search by {TUNERS[name]}"] = f"C{tried}; {_criterion(facts, record.score)}"
-    if search is not None and not facts.is_stack and math.isfinite(search.get("loo", math.inf)):
-        wrong = f"; weighted error rate {search.error_rate:.2%}" if "error_rate" in search else ""
-        rows["leave-one-out error"] = _criterion(facts, search.loo) + wrong
+        count, error = len(records[name].shifts), records[name].score
+        tried = f" and one of {count} common factors of the widths" if count > 1 else ""
+        kind = "log loss" if facts.classes else "mean absolute error" if facts.model.robust is not None else "RMSE"
+        error = math.sqrt(error) if kind == "RMSE" else error
+        rows[f"search by {TUNERS[name]}"] = f"C{tried}; {kind} {rounded(error)}"
     return rows
-
-
-def _criterion(facts: Facts, value: float) -> str:
-    """The criterion that a search minimised, in the units of the targets."""
-    if facts.classes:
-        calibrated = " with one common slope (the probabilities are calibrated afterwards)"
-        return f"log loss {rounded(value)}{calibrated if facts.problems[0] is not None else ''}"
-    kind, value = ("RMSE", math.sqrt(value)) if facts.model.robust is None else ("mean absolute error", value)
-    summed = ", summed over outputs" if np.ndim(facts.model.intercept_) else ""
-    return f"{kind} {rounded(value)} ({facts.unit}{summed})"
 
 
 def _path_charts(facts: Facts) -> Iterator[str]:
     """The error against C, if known, and against the size of the basis, if a step recorded it."""
-    path: Any = getattr(facts.model, "path_", None) or {}
-    paths = []
     if facts.c_path is not None:
         error = "leave-one-out log loss" if facts.classes else f"leave-one-out RMSE ({facts.unit})"
         C = facts.model.C_
-        paths.append(("Leave-one-out error against C", "C", error, *facts.c_path, C, f"C = {rounded(C)}"))
+        yield _path_chart("Leave-one-out error against C", "C", error, facts.c_path, C, f"C = {rounded(C)}")
+    path: Any = getattr(facts.model, "path_", None) or {}
     if "sizes" in path and "scores" in path and len(path.sizes) >= 3:
         order, label = np.argsort(path.sizes), counted(path.chosen, "vector")
         values = path.sizes[order], path.scores[order]
-        paths.append(("Error against basis size", "basis vectors", "recorded score", *values, path.chosen, label))
-    for title, x_name, y_name, x, y, chosen, label in paths:
-        chart = Chart(title, x_name, y_name, log_x=True)
-        chart.line(x, y)
-        chart.mark(chosen, y[np.argmin(np.abs(x - chosen))], label)
-        yield chart.svg()
+        yield _path_chart("Error against basis size", "basis vectors", "recorded score", values, path.chosen, label)
 
 
-def _checks(facts: Facts) -> str:
-    """Doubts about the settings, and what was checked besides."""
-    checked = ["C against its path"] * (facts.c_path is not None) + ["the number of widths"] * (not facts.chunked)
-    checked += ["class sizes" if facts.classes else "outliers", "leverages"]
-    checked += ["interval coverage"] * (facts.coverage is not None)
-    found = listed([*facts.notes(about_columns=False), *_doubts(facts)], "bad")
-    return f"{found}<p>Checked: the number of rows, {', '.join(checked)}.</p>"
+def _path_chart(title: str, x_name: str, y_name: str, points: Any, chosen: float, label: str) -> str:
+    x, y = points
+    chart = Chart(title, x_name, y_name, log_x=True)
+    chart.line(x, y)
+    chart.mark(chosen, y[np.argmin(np.abs(x - chosen))], label)
+    return chart.svg()
 
 
 def _doubts(facts: Facts) -> Iterator[str]:

@@ -53,10 +53,8 @@ class InversePrune(_Columns):
         self.fraction = fraction
 
     def __call__(self, problem: Problem) -> Problem:
-        problem, coef = _dense(self, problem), None
-        if problem.fitted is None and problem.robust is None:  # leverages are not needed
-            coef = problem.factorise().system.coefficients()
-        a = arrays.to_numpy(problem.solve().coef if coef is None else coef)
+        problem = _dense(self, problem)
+        a = arrays.to_numpy(problem.solve().coef)
         y = arrays.to_numpy(problem.y)[problem.rows]
         value = np.max(a * y, axis=1) if problem.classification else np.linalg.norm(a, axis=1)
         return _keep(problem, value, self.fraction)

@@ -11,7 +11,6 @@ from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays, system
 from ..arrays import EPS, Array
-from ..arrays.threads import run_pair
 from ..kernels import Kernel
 from ..problem import Fit, Problem, Step, check_memory, held_out_rows, whiten
 from ..rules import Count, Flag, Seed, Share, one_of
@@ -191,8 +190,8 @@ class _Path:
         """The coefficients to prune by: those of least norm if the basis vectors are linearly dependent."""
         if not current.is_dual:
             factor = current.replace(weights=fit.weights, robust=None).factorise_primal(fit.C)
-            primal, whitening = factor.system.orthogonal, factor.whitening
-            if primal is not None and whitening is not None and whitening.factor is not None:
+            primal, whitening = factor.system, factor.whitening
+            if isinstance(primal, system.Primal) and whitening is not None and whitening.factor is not None:
                 T = arrays.to_numpy(primal.R) @ arrays.to_numpy(whitening.factor).T
                 return np.linalg.pinv(T, rcond=1e-7) @ arrays.to_numpy(primal.projected())
         return arrays.to_numpy(fit.coef)
@@ -209,7 +208,8 @@ class _Path:
 
         def at(logs: np.ndarray) -> Problem:
             C, factor = np.exp(np.clip(logs, -math.log(5.0), math.log(5.0)))
-            return current.replace(C=float(current.C or 1.0) * float(C), kernel=current.kernel.scaled(float(factor)))
+            widths = [float(factor) * np.asarray(leaf.sigma) for leaf in current.kernel.leaves]
+            return current.replace(C=float(current.C or 1.0) * float(C), kernel=current.kernel.with_widths(widths))
 
         def score(logs: np.ndarray) -> float:
             tried = at(logs)
@@ -305,8 +305,8 @@ def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None
     check_memory(size, 5, problem.X)
     if not problem.is_dual:
         factor = problem.factorise_primal(1.0 / ridge)
-        primal, whitening = factor.system.orthogonal, factor.whitening
-        if whitening is None or whitening.factor is not None or primal is None:
+        primal, whitening = factor.system, factor.whitening
+        if whitening is None or whitening.factor is not None or not isinstance(primal, system.Primal):
             return None
         solution = primal.solution(ridge)
         W = arrays.solve_lower(primal.R.T, arrays.invert_lower(whitening.lower + 0.0))
@@ -318,18 +318,12 @@ def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None
     K = problem.gram(arrays.take(problem.X, rows), points)
     weights = arrays.take(problem.weights, rows)
 
-    def plain() -> Array | None:
-        whitening = whiten(problem.kernel, points, K)
-        if whitening.factor is not None:
-            return None
-        return arrays.gram_of_lower(arrays.invert_lower(whitening.lower)) / ridge
-
-    def ridged() -> tuple[Array, Array] | None:
-        return system.dual_inverse(K + 0.0, arrays.take(problem.y, rows), weights, ridge)
-
-    inverse, dual = run_pair(plain, ridged) if arrays.is_numpy(K) else (plain(), ridged())
-    if inverse is None or dual is None:
+    whitening, dual = whiten(problem.kernel, points, K), None
+    if whitening.factor is None:
+        dual = system.dual_inverse(K + 0.0, arrays.take(problem.y, rows), weights, ridge)
+    if dual is None:
         return None
+    inverse = arrays.gram_of_lower(arrays.invert_lower(whitening.lower)) / ridge
     inverse, P, a, w = (arrays.to_numpy(part) for part in (inverse, *dual, weights[:, None] ** 0.5))
     columns = np.empty((size, 2 * size))
     left = np.multiply(P, w, out=columns[:, :size])

@@ -219,8 +219,10 @@ class ChunkedFit:
         Q, centre = w[:, None] * sample.columns(sample.X), equations.R.T @ equations.centre
         R, bottom = equations.R, equations.bottom
         primal = system.Primal(Q, R, bottom, None, 1.0 / C, sample.targets, equations.mean, centre, w)
-        rows = (sample.targets, sample.weights, sample.residuals, sample.leverage, sample.loo_residuals)
-        of_sample = rounding_error(primal, sample.whitening, points, self.coef, C, *rows, from_sums=True)
+        rows = sample.residuals, sample.leverage, sample.loo_residuals
+        solution = system.Solution(self.coef, equations.intercept, *rows)
+        parts = (sample.whitening, points, C, sample.targets, sample.weights, solution)
+        of_sample = rounding_error(primal, *parts, from_sums=True)
         return of_sample * (sample.total / w.shape[0]) ** 0.5
 
 

@@ -15,27 +15,10 @@ Leave-one-out residuals are t_i - f_(i)(x_i) in the units of the targets: they c
 Ridge, weights and basis are held fixed.
 """
 
-from __future__ import annotations
-
-from .batches import BatchedPairs as BatchedPairs
-from .dual import dual_inverse as dual_inverse
-from .dual import factorise_dual as factorise_dual
-from .dual import factorise_products as factorise_products
-from .orthogonal import ORTHOGONAL as ORTHOGONAL
-from .orthogonal import PLAIN as PLAIN
-from .orthogonal import QUICK as QUICK
-from .orthogonal import SURE as SURE
-from .orthogonal import Moments as Moments
-from .orthogonal import NormalEquations as NormalEquations
-from .orthogonal import cholesky_pass as cholesky_pass
-from .orthogonal import expected_loss as expected_loss
-from .orthogonal import moments_of as moments_of
-from .orthogonal import orthogonalise as orthogonalise
-from .orthogonal import refined as refined
-from .orthogonal import solve_in_passes as solve_in_passes
-from .primal import Primal as Primal
-from .primal import factorise_primal as factorise_primal
-from .primal import factorise_reduced as factorise_reduced
-from .solution import System as System
-from .solution import close_to_one as close_to_one
-from .solution import weighted_gram as weighted_gram
+# ruff: noqa: F403 (every name without an underscore is public)
+from .batches import *
+from .dual import *
+from .newton import *
+from .orthogonal import *
+from .primal import *
+from .solution import *

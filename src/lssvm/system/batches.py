@@ -21,7 +21,7 @@ from .. import arrays
 from ..arrays import NumericalError
 from ..arrays.threads import run_each_alone
 from ..losses import Loss
-from .newton import loo_gradient, solve_dual
+from .newton import BinaryProblem
 
 PADDING = 1.3  # largest ratio of the sizes of the problems in a batch
 LOST = 1e-12  # share of a diagonal element below which rounding errors are all that is left
@@ -164,7 +164,7 @@ def _least_squares(A: np.ndarray, batch: Batch, C: float) -> tuple[tuple[np.ndar
     a, q = (P @ t) * kept[:, :, None], np.where(kept, q, 1.0)  # q is 1 for padding
 
     def gradient(g: np.ndarray) -> tuple[np.ndarray, float]:
-        """As `newton.loo_gradient`; the first is not symmetric: only sums with symmetric matrices are needed."""
+        """As `BinaryProblem.loo_gradient`; the first is not symmetric: only sums with symmetric matrices are needed."""
         scaled = P * (-np.sum(g * a, axis=2) / q**2)[:, None, :]
         part = scaled @ P
         part += np.matmul(P @ (g / q[:, :, None]), a.transpose(0, 2, 1), out=scaled)
@@ -178,14 +178,12 @@ def _newton(
     K: np.ndarray, batch: Batch, C: float, loss: Loss, start: np.ndarray | None, with_gradient: bool
 ) -> tuple[tuple[np.ndarray, ...], Gradient]:
     """As `_least_squares`, for the single problem of a batch and another loss."""
-    t, weights = batch.targets[0, :, 0], batch.weights[0]
-    if len(np.unique(t)) < 2:  # a class is missing in this part of the rows
-        return (0.0 * batch.targets, batch.targets, batch.targets, np.zeros((1, 1))), lambda _: (0.0 * K[None], 0.0)
     tolerance = TOLERANCE if with_gradient else ROUGH
-    fit = solve_dual(K, t, weights, C, loss, start=start, tolerance=tolerance, inverse=with_gradient)
+    problem = BinaryProblem(batch.targets[0, :, 0], batch.weights[0], C, loss, start, tolerance)
+    fit = problem.solve(K, inverse=with_gradient)
 
     def gradient(g: np.ndarray) -> tuple[np.ndarray, float]:
-        G, in_C = loo_gradient(fit, K, t, weights, C, loss, g[0, :, 0])
+        G, in_C = problem.loo_gradient(fit, K, g[0, :, 0])
         return G[None], in_C
 
     values = (value[None, :, None] for value in (fit.coef, fit.decision, fit.loo))

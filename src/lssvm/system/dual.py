@@ -44,12 +44,7 @@ class Dual(System):
     bias_row: Array  # (l,)  the bias is bias_row'(S t) - bias_change'a
     bias_change: Array  # (l,)
     diagonal: Array  # (l,)  of K
-    P: Array = None  # (l, l), if `with_inverse` has formed it
     phi: Array = None  # (l, r)  the whitened columns, or None
-
-    @property
-    def is_dual(self) -> bool:
-        return self.phi is None
 
     def _spectrum(self, lam: float) -> Array:
         if self.eigenvalues is None:
@@ -63,18 +58,6 @@ class Dual(System):
         if self.scaled is not None:
             return self.scaled
         return self.root @ (self._spectrum(lam)[:, None] * (self.root.T @ self.targets))
-
-    def coefficients(self) -> Array | None:
-        return None if self.scaled is None or self.phi is not None else self.sqrt_weights[:, None] * self.scaled
-
-    def with_inverse(self) -> Dual:
-        return self if self.ridge is None else replace(self, P=self.inverse())
-
-    def inverse(self) -> Array:
-        """P, for a factor with a fixed ridge."""
-        if self.ridge is None:
-            raise ValueError("P needs a factor for one ridge.")
-        return arrays.gram(self.root.T)
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """Coefficients, bias, residuals, leverages and leave-one-out residuals for one ridge; always careful."""
@@ -155,10 +138,7 @@ class Dual(System):
         K_new = K_new if self.phi is None else arrays.matmul(K_new, self.phi.T)
         w, spectrum = self.sqrt_weights, self._spectrum(lam)
         moved = K_new * w[None, :] - self.bias_change[None, :]
-        if self.P is not None:
-            moved = arrays.symmetric_product(moved, self.P)
-        else:
-            moved = arrays.matmul(arrays.matmul(moved, self.root) * spectrum[None, :], self.root.T)
+        moved = arrays.matmul(arrays.matmul(moved, self.root) * spectrum[None, :], self.root.T)
         return w[None, :] * (moved + self.bias_row[None, :])
 
 

@@ -44,17 +44,13 @@ def orthogonalise(
     """
     R = None
     for _ in range(PASSES):
-        if isinstance(bottom, float):
-            lower, condition, inverse = cholesky_pass(arrays.add_diagonal(arrays.gram(A), bottom * bottom))
-            inverse = arrays.invert_lower(lower + 0.0) if inverse is None else inverse
-            bottom = bottom * inverse.T
-            inverse = arrays.accurate(inverse, lower, loss)
-            allowed = 0.0 if inverse is None else loss
-        else:
-            lower, condition, inverse = cholesky_pass(arrays.gram(A) + arrays.gram(bottom))
-            inverse, allowed = None if inverse is None else arrays.accurate(inverse, lower, loss), loss
-            bottom = arrays.whiten_rows(bottom, lower, loss, inverse)
-        A = arrays.whiten_rows(A, lower, allowed, inverse)
+        G, multiple = arrays.gram(A), isinstance(bottom, float)
+        G = arrays.add_diagonal(G, bottom * bottom) if multiple else G + arrays.gram(bottom)
+        lower, condition, inverse = cholesky_pass(G)
+        inverse = arrays.invert_lower(lower + 0.0) if inverse is None else inverse
+        bottom = bottom * inverse.T if multiple else arrays.whiten_rows(bottom, lower, loss)
+        inverse = arrays.accurate(inverse, lower, loss)
+        A = arrays.whiten_rows(A, lower, 0.0 if inverse is None else loss, inverse)
         R = lower.T if R is None else arrays.matmul(lower.T, R)
         leverage, largest = arrays.row_squares(A), arrays.namespace(A).max
         h = min(float(largest(leverage)) if A.shape[0] else 0.0, 1.0 - CAREFUL)
@@ -127,7 +123,7 @@ class Moments:
             weight,
             self.phi + share * step,
             self.targets + share * rise,
-            self.scatter + other.scatter + between * step[:, None] * step[None, :],
+            arrays.add_outer(self.scatter + other.scatter, between * step, step),
             self.cross + other.cross + between * step[:, None] * rise[None, :],
         )
 
@@ -137,31 +133,21 @@ class Moments:
 
 
 def moments_of(blocks: Iterable[tuple[Array, Array, Array]], rank: int, outputs: int, like: Array) -> Moments:
-    """The moments of blocks of rows (phi, targets, weights), relative to the means of the first one, added in place.
-
-    The columns phi are overwritten.
-    """
-    weight, means, scatter = 0.0, None, None
-    phi_sum, target_sum, cross = (arrays.zeros(shape, like) for shape in ((rank,), (outputs,), (rank, outputs)))
+    """The moments of blocks of rows (phi, targets, weights); the columns phi are overwritten."""
+    shapes = (rank,), (outputs,), (rank, rank), (rank, outputs)
+    total = Moments(0.0, *(arrays.zeros(shape, like) for shape in shapes))
     for phi, targets, weights in blocks:
-        xp = arrays.namespace(phi)
-        total = float(xp.sum(weights))
-        if total == 0.0:
+        xp, weight = arrays.namespace(phi), float(arrays.namespace(phi).sum(weights))
+        if weight == 0.0:
             continue
-        means = ((weights @ phi) / total, (weights @ targets) / total) if means is None else means
-        phi -= means[0][None, :]
-        targets = targets - means[1][None, :]
-        weight, phi_sum, target_sum = weight + total, phi_sum + weights @ phi, target_sum + weights @ targets
+        mean, mean_target = (weights @ phi) / weight, (weights @ targets) / weight
+        phi -= mean[None, :]
         w = xp.sqrt(weights)[:, None]
         if not bool(xp.all(w == 1.0)):
             phi *= w
-        scatter, cross = arrays.add_gram(scatter, phi), cross + phi.T @ (w * targets)
-    if means is None:
-        return Moments(0.0, phi_sum, target_sum, arrays.zeros((rank, rank), like), cross)
-    step, rise = phi_sum / weight, target_sum / weight
-    scatter = arrays.add_outer(arrays.mirrored(scatter), -weight * step, step)
-    cross = cross - weight * step[:, None] * rise[None, :]
-    return Moments(weight, means[0] + step, means[1] + rise, scatter, cross)
+        cross = phi.T @ (w * (targets - mean_target[None, :]))
+        total = total + Moments(weight, mean, mean_target, arrays.gram(phi), cross)
+    return total
 
 
 @dataclass(frozen=True)

@@ -159,12 +159,8 @@ class Primal(System):
         inner = 0.5 * (q @ c.T + c @ q.T) - middle
         in_ridge = float(xp.sum(arrays.gram(self.bottom) * inner))
         T = arrays.matmul(lower, self.R.T)
-        inverse, allowed = None, QUICK
-        if arrays.is_numpy(T) or arrays.is_small(*Q.shape):
-            inverse = arrays.accurate(arrays.invert_lower(T + 0.0), T, QUICK)
-            allowed = 0.0 if inverse is None else QUICK
-        columns, inner = (arrays.unwhiten_rows(rows, T, allowed, inverse) for rows in (columns, inner))
-        return value, columns, self.ridge * arrays.unwhiten_rows(inner.T, T, allowed, inverse), in_ridge
+        columns, inner = (arrays.unwhiten_rows(rows, T, QUICK) for rows in (columns, inner))
+        return value, columns, self.ridge * arrays.unwhiten_rows(inner.T, T, QUICK), in_ridge
 
     def careful(self, near: Array, lam: float, residuals: Array, leverage: Array, loo: Array) -> tuple[Array, ...]:
         """Recompute the values of the rows `near`, which have lost digits as 1 - h -> 0.
@@ -264,14 +260,12 @@ def factorise_primal(
     weights: Array,
     ridge: float,
     *,
-    lower: Array | None = None,
     every_ridge: bool = False,
     tolerance: float = ORTHOGONAL,
 ) -> Primal:
     """Orthogonalise the primal system; the whitened columns phi (l x r) are overwritten.
 
-    With `lower` = L they are the plain columns L phi instead, which saves whitening the rows. With `every_ridge` the
-    result serves all ridges from `ridge` upwards.
+    With `every_ridge` the result serves all ridges from `ridge` upwards.
     """
     xp = arrays.namespace(phi)
     w = xp.sqrt(weights)
@@ -290,10 +284,7 @@ def factorise_primal(
         Q, R, bottom, eigenvalues, rounding, lost = _turned(phi, ridge, tolerance)
         return Primal(Q, R, bottom, eigenvalues, ridge, targets, mean, centre, w, rounding, lost)
     loss = max(tolerance, arrays.LOSS)
-    bottom = math.sqrt(ridge) if lower is None else math.sqrt(ridge) * lower.T
-    Q, bottom, R, _, squares = orthogonalise(phi, bottom, tolerance, loss)
-    if lower is not None:
-        R, centre = arrays.whiten_rows(R, lower), arrays.solve_lower(lower, centre[:, None])[:, 0]
+    Q, bottom, R, _, squares = orthogonalise(phi, math.sqrt(ridge), tolerance, loss)
     return Primal(Q, R, bottom, None, ridge, targets, mean, centre, w, squares=squares)
 
 
@@ -334,33 +325,25 @@ class Reduced(System):
     only if row i is in the basis; one more equation, sum_j a_j = 0, has weight 1. There is no penalty.
     """
 
-    Q: Array  # (l + 1, n + 1) orthonormal
+    rows: Array  # (l, n + 1) of the orthonormal columns Q
     R: Array  # (n + 1, n + 1) upper triangular
-    targets: Array  # (l, k)
+    solved: Array  # (n + 1, k) the coefficients and the bias
+    equation: Array  # (l, k) residuals of the equations
     sqrt_weights: Array  # (l,)
     position: np.ndarray  # (l,) the column of a row in the basis, or -1
     ridge: Array  # (l,) lam/v of the rows in the basis, 0 elsewhere
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """Coefficients, bias, residuals t - f, leverages and exact leave-one-out residuals t - f_(i)."""
-        xp = arrays.namespace(self.Q)
-        rows, x, equation = self._solve()
-        leverage = arrays.row_squares(rows + 0.0)
-        moves = self.moves(lam)
-        inside = np.flatnonzero(self.position >= 0)
+        moves, inside = self.moves(lam), np.flatnonzero(self.position >= 0)
+        coef = arrays.take(self.solved, self.position[inside])
         # the coefficient of row i itself, in x_(i) = x - R^-1 q_i w_i moves_i
         inverse = arrays.take(arrays.invert_lower(self.R.T + 0.0).T, self.position[inside])
-        own = xp.sum(inverse * arrays.take(rows, inside), axis=1) * arrays.take(self.sqrt_weights, inside)
-        without = arrays.take(x, self.position[inside]) - own[:, None] * arrays.take(moves, inside)
-        residuals = self._residuals(equation, arrays.take(x, self.position[inside]))
-        return Solution(x[:-1, :], x[-1, :], residuals, leverage, self._residuals(moves, without))
-
-    def _solve(self) -> tuple[Array, Array, Array]:
-        """Rows of Q, solution and residuals of the equations."""
-        rows, w = self.Q[:-1, :], self.sqrt_weights[:, None]
-        projected = rows.T @ (w * self.targets)
-        x = arrays.solve_lower(self.R.T, projected, transpose=True)
-        return rows, x, self.targets - (rows @ projected) / w
+        own = arrays.namespace(coef).sum(inverse * arrays.take(self.rows, inside), axis=1)
+        own = own * arrays.take(self.sqrt_weights, inside)
+        loo = self._residuals(moves, coef - own[:, None] * arrays.take(moves, inside))
+        leverage = arrays.row_squares(self.rows + 0.0)
+        return Solution(self.solved[:-1, :], self.solved[-1, :], self._residuals(self.equation, coef), leverage, loo)
 
     def _residuals(self, equation: Array, coef: Array) -> Array:
         """Residuals t - f from those of the equations and the coefficients of the rows in the basis.
@@ -376,35 +359,33 @@ class Reduced(System):
 
         It makes the residual of the row's equation 0.
         """
-        rows, _, equation = self._solve()
         if folds is None:
-            complement = arrays.namespace(rows).clip(1.0 - arrays.row_squares(rows + 0.0), EPS, None)
-            return equation / complement[:, None]
-        out = equation + 0.0
+            complement = 1.0 - arrays.row_squares(self.rows + 0.0)
+            return self.equation / arrays.namespace(complement).clip(complement, EPS, None)[:, None]
+        out = self.equation + 0.0
         for fold in filter(len, folds):
-            Q, w = arrays.take(rows, fold), arrays.take(self.sqrt_weights, fold)[:, None]
-            moves = solve_symmetric(arrays.add_diagonal(-(Q @ Q.T), 1.0), w * arrays.take(equation, fold)) / w
+            Q, w = arrays.take(self.rows, fold), arrays.take(self.sqrt_weights, fold)[:, None]
+            moves = solve_symmetric(arrays.add_diagonal(-(Q @ Q.T), 1.0), w * arrays.take(self.equation, fold)) / w
             out = arrays.put(out, fold, moves)
         return out
 
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
         """t_B - f_(B)(x_B) for every fold B, each left out as a whole."""
-        rows, x, _ = self._solve()
-        moves = self.moves(lam, folds)
-        inside = np.flatnonzero(self.position >= 0)
-        coef = arrays.take(x, self.position[inside])
+        moves, inside = self.moves(lam, folds), np.flatnonzero(self.position >= 0)
+        coef = arrays.take(self.solved, self.position[inside])
         for fold in filter(len, folds):
             own = np.isin(inside, fold)
             scaled = arrays.take(self.sqrt_weights, fold)[:, None] * arrays.take(moves, fold)
-            without = x - arrays.solve_lower(self.R.T, arrays.take(rows, fold).T @ scaled, transpose=True)
-            coef = arrays.put(coef, np.flatnonzero(own), arrays.take(without, self.position[inside[own]]))
+            change = arrays.solve_lower(self.R.T, arrays.take(self.rows, fold).T @ scaled, transpose=True)
+            without = arrays.take(self.solved - change, self.position[inside[own]])
+            coef = arrays.put(coef, np.flatnonzero(own), without)
         return self._residuals(moves, coef)
 
     def smoother(self, K_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, basis)."""
         ones = arrays.zeros((K_new.shape[0], 1), K_new) + 1.0
         columns = arrays.namespace(K_new).concat([K_new, ones], axis=1)
-        return arrays.matmul(arrays.whiten_rows(columns, self.R.T), self.Q[:-1, :].T * self.sqrt_weights[None, :])
+        return arrays.matmul(arrays.whiten_rows(columns, self.R.T), self.rows.T * self.sqrt_weights[None, :])
 
 
 def factorise_reduced(K: Array, targets: Array, weights: Array, position: np.ndarray, lam: float) -> Reduced:
@@ -423,4 +404,7 @@ def factorise_reduced(K: Array, targets: Array, weights: Array, position: np.nda
     Q, R = xp.linalg.qr(Z)
     if float(xp.min(xp.abs(xp.linalg.diagonal(R)))) <= (n + 1) * EPS * float(xp.max(xp.abs(xp.linalg.diagonal(R)))):
         raise ValueError("The kept columns of the KKT system are linearly dependent: lower C or keep fewer columns.")
-    return Reduced(Q, R, targets, w, position, own)
+    rows = Q[:-1, :]
+    projected = rows.T @ (w[:, None] * targets)
+    solved = arrays.solve_lower(R.T, projected, transpose=True)
+    return Reduced(rows, R, solved, targets - (rows @ projected) / w[:, None], w, position, own)

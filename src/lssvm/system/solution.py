@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -22,9 +21,9 @@ class Solution:
 
     coef: Array  # (m, k): dual coefficients, or the weights of the whitened columns
     intercept: Array  # (k,)
-    residuals: Array  # (l, k)
-    leverage: Array  # (l,)
-    loo_residuals: Array  # (l, k)
+    residuals: Array = None  # (l, k)
+    leverage: Array = None  # (l,)
+    loo_residuals: Array = None  # (l, k)
 
 
 class System:
@@ -35,27 +34,9 @@ class System:
 
     diagonal: Array = None  # (l,) of the kernel matrix, if that was factorised
 
-    @property
-    def is_dual(self) -> bool:
-        """Whether the basis consists of the rows."""
-        return False
-
-    @property
-    def orthogonal(self) -> Any:
-        """The system itself if it holds the orthonormal columns of a primal system, else None."""
-        return None
-
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """Coefficients, bias, residuals, leverages and leave-one-out residuals for one ridge."""
         raise NotImplementedError
-
-    def coefficients(self) -> Array | None:
-        """The coefficients alone, if they are known without further work."""
-        return None
-
-    def with_inverse(self) -> System:
-        """The same system, prepared for many calls of `smoother`."""
-        return self
 
     def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of rows and their leave-one-out residuals (rows, ridges, k)."""

@@ -17,8 +17,8 @@ from ..arrays import EPS, NumericalError, cached_property
 from ..coding import pair_losses, pair_rows, pairs_of, platt_targets, softmax_slope
 from ..kernels import Kernel
 from ..losses import LOSSES
-from ..problem import Problem, solve_two_classes, whitened_columns
-from ..system import BatchedPairs
+from ..problem import Problem
+from ..system import BatchedPairs, BinaryProblem
 from .choose_C import error_rate, ridge_unit, validation_loss
 from .constants import CONSTANTS
 from .widths import FAILED, Candidate, Criterion
@@ -186,11 +186,7 @@ class LooLogLoss(Criterion):
         if self._matrix[0] is not kernel:  # the same kernel with several values of C
             self.evaluations += 1
             progress.did(self.work)
-            problem = self.problem.replace(kernel=kernel)
-            X, every = problem.X, np.arange(problem.X.shape[0])
-            dual = problem.is_dual
-            K = problem.gram(X, kernel.basis_points(X, every)) if dual else whitened_columns(problem)[0]
-            self._matrix = kernel, arrays.to_numpy(K)
+            self._matrix = kernel, arrays.to_numpy(self.problem.replace(kernel=kernel).binary_inputs()[0])
         return self._matrix[1]
 
     def range_of_C(self, candidate: Candidate) -> tuple[float, float]:
@@ -220,9 +216,8 @@ class LooLogLoss(Criterion):
         targets, K, C, loss = self.targets(candidate.coding), self.matrix(candidate.kernel), candidate.C, candidate.loss
         place = candidate.coding, loss
         if not self.problem.is_dual:  # two classes on the whitened columns of a smaller basis
-            [(own, t)] = targets.columns
-            options: dict[str, Any] = {"dual": False, "start": self.warm.get(place), "tolerance": 1e-4}
-            fit = solve_two_classes(K, own, t, self.weights, C, loss, **options)
+            [(_, t)] = targets.columns
+            fit = BinaryProblem(t, self.weights, C, LOSSES[loss], self.warm.get(place), 1e-4).solve(K, dual=False)
             self.warm[place] = fit.decision
             return fit.loo[:, None]
         solved = targets.pairs.solve(K, C, LOSSES[loss], self.warm.get(place))

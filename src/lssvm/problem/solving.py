@@ -1,29 +1,109 @@
-"""Classifiers of any loss and coding: one binary problem per column of decision values."""
+"""Fits that change where digits are lost: least squares on another basis, classifiers of any loss and coding."""
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import arrays
-from ..arrays import Array
+from ..arrays import EPS, Array
 from ..coding import pair_rows
 from ..kernels import Kernel
 from ..losses import LOSSES, Loss
-from ..system.newton import Binary, solve_dual, solve_primal
-from .cancellation import CHECKED_ROWS, stable_basis
-from .problem import Problem
-from .whitening import Whitening, whiten
+from ..system import Binary, BinaryProblem, block_of
+from .problem import ITERATIVE_ROWS, Problem
+from .record import Fit
+from .whitening import LOST_DIGITS, independent_rows, lacks_dimensions
 
+CHECKED_ROWS = 50  # rows on which a user's own kernel is checked before a fit, and predictions after every fit
+FINITE_DIGITS = 1e-6  # that above which known spanning points are used
 SUSPECT = 1e-8  # objective above its minimum, relative, from which the problem is solved again with more care
 FRACTIONS = (1e-8, 1e-6, 1e-4, 1e-2)
 NOT_CONVERGED = 1e-6  # that from which a warning is issued
 
 
+def refit_stably(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem]) -> tuple[Problem, Fit, float]:
+    """The fit itself or, if a dense fit has lost digits, one of the same functions on a basis that keeps them.
+
+    The coefficients of a dense fit are C times residuals: with a kernel of finite rank (linear, polynomial) and inputs
+    far from 0, or with a large C, their sums cancel. The coefficients of the kernel's own spanning points, or of
+    linearly independent rows, do not. The last value is the rounding error that is left.
+    """
+    lost = lost_digits(problem, fit)
+    if not lost <= LOST_DIGITS or (lost > FINITE_DIGITS and _spanning(problem) is not None):
+        smaller, least = stable_basis(problem)
+        if smaller is not None:
+            smaller = retuned(smaller)
+            found = smaller.solve()
+            left = max(lost_digits(smaller, found), least)
+            if left < lost:
+                problem, fit, lost = smaller, found, left
+    return problem, replace(fit, rounding=0.0), lost
+
+
+def stable_basis(problem: Problem) -> tuple[Problem | None, float]:
+    """A dense problem on fewer points that span the same functions, if any are known, and what is lost nevertheless."""
+    points = _spanning(problem)
+    if points is not None:
+        return problem.with_basis(points=arrays.like(points, problem.X)), 0.0
+    bounded = problem.kernel.is_bounded or problem.kernel.is_precomputed
+    if bounded or not _is_dense(problem) or len(problem.rows) > ITERATIVE_ROWS:  # above, memory is short
+        return None, 0.0
+    X = arrays.take(problem.X, problem.rows)
+    pivots = independent_rows(problem.kernel.evaluate(X, X))
+    if len(pivots) == len(problem.rows):
+        return None, 0.0
+    return problem.with_basis(problem.rows[pivots]), float(lacks_dimensions(problem.kernel, X, len(pivots)))
+
+
+def _spanning(problem: Problem) -> np.ndarray | None:
+    """The kernel's own spanning points, if the problem is dense and has more rows."""
+    few = problem.X.shape[1] < len(problem.rows)  # there is at least one point per column
+    points = problem.kernel.spanning_points(problem.X.shape[1]) if few and _is_dense(problem) else None
+    return None if points is None or len(points) >= len(problem.rows) else points
+
+
+def _is_dense(problem: Problem) -> bool:
+    """Whether no step chose a basis."""
+    return problem.support is None and problem.points is None and not problem.reduced
+
+
+def lost_digits(problem: Problem, fit: Fit) -> float:
+    """The rounding error of a fit, relative to the spread of the targets: what is estimated, or seen in predictions.
+
+    Predictions of some training rows are compared with the targets minus the residuals of the solution. That shows
+    errors of coefficients that were not solved for here, too. Fits of noise-free targets, which have the largest C,
+    have about 1e-7.
+    """
+    largest = float(arrays.namespace(fit.weights).max(fit.weights))
+    if problem.is_dual and fit.kernel.is_bounded and EPS * len(problem.rows) * fit.C * largest <= LOST_DIGITS:
+        return fit.rounding  # coefficients are C times residuals, small enough for their sums to keep the digits
+    rows = problem.rows[:: max(1, len(problem.rows) // CHECKED_ROWS)]
+    f = arrays.to_numpy(fit.predict(arrays.take(problem.X, rows)))
+    y, residuals = arrays.to_numpy(arrays.take(problem.y, rows)), arrays.to_numpy(arrays.take(fit.residuals, rows))
+    gap, xp = float(np.max(np.abs(y - residuals - f))), arrays.namespace(problem.y)
+    gap -= 100.0 * EPS * float(np.max(np.abs(y)))  # rounding errors of targets far from 0
+    spread = float(xp.max(xp.abs(problem.y - xp.mean(problem.y, axis=0)[None, :])))  # squares may underflow
+    return max(gap / (spread or 1e-300) if gap > 0.0 else 0.0, fit.rounding)
+
+
+def warn_of_rounding(lost: float, C: float) -> None:
+    """Warn if the error relative to the spread of the targets is too large."""
+    if not lost <= LOST_DIGITS:
+        warnings.warn(
+            f"Rounding errors: predictions or leave-one-out residuals may be off by about {lost:.0e} times the spread "
+            f"of the targets. The kernel values are too large or too similar for C = {C:.3g} and these weights: "
+            "subtract the means of the columns and scale them, or lower C.",
+            stacklevel=arrays.user_level(),
+        )
+
+
+# Classifiers ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class ClassFit:
     """A fitted classifier, with one column per class or per pair of classes (one for two classes)."""
@@ -71,16 +151,15 @@ def _solve_columns(
     columns = [(every, t) for t in arrays.to_numpy(problem.y).T]
     if n_classes > 2 and coding == "one-vs-one":
         columns = pair_rows(problem.labels, n_classes)
-    support, points, whitening = problem.rows, problem.basis_points, None
-    if dual:
-        inputs = problem.gram(X, problem.kernel.basis_points(X, every))
-    else:
-        support, (inputs, whitening) = problem.support, whitened_columns(problem)
+    support, points = problem.rows if dual else problem.support, problem.basis_points
+    inputs, whitening = problem.binary_inputs()
     fits, coef = [], np.zeros((inputs.shape[1], len(columns)))
     for number, (rows, t) in enumerate(columns):
-        start = None
+        part, own = (a if len(rows) == X.shape[0] else arrays.take(a, rows) for a in (inputs, weights))
+        part, start = block_of(inputs, rows) if dual else part, None
         for fraction in (*FRACTIONS, 1.0) if gradually else (1.0,):
-            fit = solve_two_classes(inputs, rows, t, weights, fraction * C, loss, dual=dual, start=start)
+            binary = BinaryProblem(arrays.like(t, X), own, fraction * C, LOSSES[loss], start)
+            fit = binary.solve(part, dual=dual)
             start = fit.decision
         fits.append(fit)
         coef[rows if dual else slice(None), number] = arrays.to_numpy(fit.coef)
@@ -141,42 +220,3 @@ def _excess(
         gap = 0.5 * float(step @ step) + lost * float(np.abs(a).sum())
     gap += float(cost @ np.abs(losses + share * margin - loss.dual(share)))
     return min(gap / value, 1.0) if value > 0 and math.isfinite(gap) else 1.0
-
-
-def whitened_columns(problem: Problem) -> tuple[Array, Whitening]:
-    """The whitened kernel columns of the basis (rows, rank), and the whitening."""
-    points = problem.basis_points
-    whitening = whiten(problem.kernel, points, problem.among(problem.support, points))
-    return arrays.whiten_rows(problem.columns(problem.X, whitening.points), whitening.lower), whitening
-
-
-def solve_two_classes(
-    inputs: Array,
-    rows: np.ndarray,
-    t: np.ndarray,
-    weights: Array,
-    C: float,
-    loss: str,
-    *,
-    dual: bool,
-    start: Array | None = None,
-    tolerance: float = 1e-10,
-) -> Binary:
-    """Solve one binary problem; `inputs` is the kernel matrix (`dual`) or the whitened columns of all rows.
-
-    `start` and `tolerance` are those of Newton's method.
-    """
-    part, own, targets = inputs, weights, arrays.like(t, inputs)
-    if len(rows) < inputs.shape[0]:
-        part, own = arrays.take(inputs, rows), arrays.take(weights, rows)
-        part = arrays.take(part.T, rows).T if dual else part
-    present = np.unique(t[arrays.to_numpy(own) > 0])
-    if len(present) < 2:  # a class has no positive weight
-        constant = float(present[0]) if len(present) else 0.0
-        values = 0.0 * targets + constant
-        return Binary(arrays.zeros((part.shape[1],), inputs), constant, values, values, 0.0 * values)
-    if not dual and len(rows) >= inputs.shape[1]:
-        return solve_primal(part, targets, own, C, LOSSES[loss], start=start, tolerance=tolerance)
-    K = part if dual else arrays.gram(part.T)  # with fewer rows than columns the dual system is smaller
-    fit = solve_dual(K, targets, own, C, LOSSES[loss], start=start, tolerance=tolerance)
-    return fit if dual else replace(fit, coef=part.T @ fit.coef)

@@ -13,27 +13,32 @@ import math
 import os
 import re
 import struct
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from .. import __version__, files
+from .. import __version__, arrays, files
 from ..estimators import LSSVC, LSSVR
-from ..kernels import MOST_KERNELS
-from .attributes import adopt, attributes_of
+from ..estimators.base import publish
+from ..estimators.fitted import FittedModel
+from .format1 import from_format1
 from .schema import check_model
 from .values import CODES, DTYPES, Reader, Writer
 
 __all__ = ["load", "save"]
 
-FORMAT = 1
+FORMAT = 2
 START = b'{"__metadata__":{"sha256":"'  # start of every header, so that the digest has a fixed position
 NO_DIGEST = b"0" * 64
 SPARE_MEMORY = 9 * 10**7  # bytes that loading may take in addition to ten times the size of the file
 FITTED = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*_")  # names of fitted attributes
 ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # of invalid files
-MEMBERS = "members_"  # the models of a stack
-MODELS: dict[str, type] = {"LSSVR": LSSVR, "LSSVC": LSSVC}
+PUBLIC = {  # attributes that follow from the record of the fit
+    *("C_", "active_", "classes_", "coding_", "dual_coef_", "feature_names_in_", "fitted_", "intercept_", "kernel_"),
+    *("leverage_", "loo_predictions_", "loo_residuals_", "loss_", "max_variation_", "members_", "n_features_in_"),
+    *("path_", "stack_weights_", "support_", "support_vectors_", "weights_"),
+}
 
 
 def save(model: LSSVR | LSSVC, path: str | os.PathLike[str]) -> None:
@@ -71,7 +76,7 @@ def save(model: LSSVR | LSSVC, path: str | os.PathLike[str]) -> None:
     from ..diagnose import check_fitted
 
     check_fitted(model)
-    if MODELS.get(type(model).__name__) is not type(model):
+    if type(model) not in (LSSVR, LSSVC):
         raise TypeError(f"save expects a fitted LSSVR or LSSVC, got {type(model).__name__}: save the model itself.")
     parts = _pack(model)
     with files.written(path) as file:
@@ -119,7 +124,9 @@ def load(path: str | os.PathLike[str]) -> LSSVR | LSSVC:
 def _pack(model: Any) -> list[Any]:
     """The parts of the file in order: length, header, then the arrays."""
     writer = Writer()
-    tree = _tree(model, writer, "")
+    added = {name: value for name, value in vars(model).items() if FITTED.fullmatch(name) and name not in PUBLIC}
+    own = {name: writer.value(value, name) for name, value in added.items() if not arrays.is_dask(value)}
+    tree = {"model": writer.value(model, ""), "fitted": writer.value(model.fitted_, ""), "own": own}
     metadata = {"sha256": NO_DIGEST.decode(), "lssvm_format": str(FORMAT), "lssvm_version": __version__}
     metadata["model"] = json.dumps(tree, allow_nan=False, separators=(",", ":"))
     header: dict[str, Any] = {"__metadata__": metadata}
@@ -131,7 +138,7 @@ def _pack(model: Any) -> list[Any]:
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # arrays start at a multiple of 8
     try:
-        adopt(check_model(_read(tree, Reader(writer.arrays, _allowance(text, 8 + len(text) + offset)))))
+        _read(metadata["model"], Reader(writer.arrays, _allowance(text, 8 + len(text) + offset)))
     except ERRORS as error:
         raise ValueError(f"The model cannot be saved, because it could not be loaded again: {error}") from None
     parts = [struct.pack("<Q", len(text)), text, *(array.data for array in writer.arrays.values() if array.size)]
@@ -145,18 +152,6 @@ def _digest(*parts: Any) -> bytes:
     for part in parts:
         digest.update(part)
     return digest.hexdigest().encode()
-
-
-def _tree(model: Any, writer: Writer, prefix: str) -> dict[str, Any]:
-    """The JSON of a model; that of a stack contains those of its members. Names of arrays start with `prefix`."""
-    parameters = {name: writer.value(value, prefix + name) for name, value in model.get_params(deep=False).items()}
-    fitted = {}
-    for name, value in attributes_of(model).items():
-        if name == MEMBERS:
-            fitted[name] = [_tree(member, writer, f"{prefix}{name}[{k}].") for k, member in enumerate(value)]
-        elif FITTED.fullmatch(name):
-            fitted[name] = writer.value(value, prefix + name)
-    return {"class": type(model).__name__, "parameters": parameters, "fitted": fitted}
 
 
 def _unpack(content: bytes, length: int, path: str) -> Any:
@@ -173,14 +168,15 @@ def _unpack(content: bytes, length: int, path: str) -> Any:
         del text
         metadata = header.pop("__metadata__")
         written = int(metadata["lssvm_format"])
-        if written == FORMAT:
-            arrays = _arrays(header, memoryview(content)[8 + length :])
-            return adopt(check_model(_read(json.loads(metadata["model"]), Reader(arrays, allowance))))
+        if 1 <= written <= FORMAT:
+            reader = Reader(_arrays(header, memoryview(content)[8 + length :]), allowance)
+            with np.errstate(over="ignore", invalid="ignore"):  # infinite leave-one-out residuals
+                return publish(*_read(metadata["model"], reader, written), refined=True)
     except ERRORS as error:
         raise ValueError(f"{path!r} contains no valid model: {error}") from None
     raise ValueError(
         f"{path!r} has format {written}, written by lssvm {metadata.get('lssvm_version')}; this version of lssvm "
-        f"({__version__}) reads format {FORMAT}: upgrade lssvm."
+        f"({__version__}) reads formats up to {FORMAT}: upgrade lssvm."
     )
 
 
@@ -198,29 +194,30 @@ def _allowance(text: bytes, size: int) -> int:
 
 def _arrays(header: dict[str, Any], data: memoryview) -> dict[str, np.ndarray]:
     """The arrays listed in the header, which must fill the data without gaps or overlaps."""
-    arrays, end = {}, 0
+    found, end = {}, 0
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         dtype, shape, (start, stop) = np.dtype(DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
         if start != end or stop > len(data) or stop - start != dtype.itemsize * math.prod(shape):
             raise ValueError(f"the array {name!r} does not fill its part of the file.")
-        arrays[name] = np.frombuffer(data[start:stop], dtype=dtype).reshape(shape).copy()
-        if dtype == np.bool_ and arrays[name].view(np.uint8).max(initial=0) > 1:
+        found[name] = np.frombuffer(data[start:stop], dtype=dtype).reshape(shape).copy()
+        if dtype == np.bool_ and found[name].view(np.uint8).max(initial=0) > 1:
             raise ValueError(f"the array {name!r} contains boolean values other than 0 and 1.")
         end = stop
     if end != len(data):
         raise ValueError("the arrays do not fill the file.")
-    return arrays
+    return found
 
 
-def _read(tree: Any, reader: Reader) -> Any:
-    """The model described by a JSON tree, not yet checked."""
-    cls: Any = MODELS[tree["class"]]
-    model = cls(**{name: reader.value(item) for name, item in tree["parameters"].items()})
-    for name, item in tree["fitted"].items():
-        if not FITTED.fullmatch(name) or hasattr(cls, name) or name == "fitted_":
+def _read(text: str, reader: Reader, written: int = FORMAT) -> tuple[Any, FittedModel]:
+    """The model described by a JSON text of some format, not fitted yet, and what it has learned; both are checked."""
+    tree = reader.read(text)
+    model, fitted, own = from_format1(tree) if written == 1 else (tree["model"], tree["fitted"], tree["own"])
+    members = tuple(replace(member, layout=fitted.layout) for member in fitted.members)  # the same for all
+    fitted = replace(fitted, members=members)
+    own = {name: value for name, value in own.items() if name not in PUBLIC}
+    for name in own:
+        if not FITTED.fullmatch(name) or hasattr(type(model), name):
             raise ValueError(f"{name!r} is not a name of a fitted attribute.")
-        if name == MEMBERS:  # one more than allowed is enough to refuse the model
-            vars(model)[name] = [_read(member, reader) for member in item[: MOST_KERNELS + 1]]
-        else:
-            vars(model)[name] = reader.value(item)
-    return model
+    check_model(model, fitted, own)
+    vars(model).update(own)
+    return model, fitted
