@@ -354,6 +354,7 @@ def check_weights(weights: Any, n_rows: int, smallest: int) -> np.ndarray:
 
 def score_of(metric: Any, predicted: Any, y: Any, sample_weight: Any) -> float:
     """The value of a scikit-learn metric, for arrays of any kind."""
+    y = arrays.to_numpy(y) if arrays.is_foreign(y) else y
     refuse_missing(y)
     weights = None if sample_weight is None else arrays.to_numpy(sample_weight)
     return float(metric(arrays.to_numpy(y), arrays.to_numpy(predicted), sample_weight=weights))
