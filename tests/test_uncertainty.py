@@ -14,7 +14,7 @@ from scipy.stats import binom, norm
 from sklearn.base import clone
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, plotting, save, sparsify
-from lssvm.estimators.interval_mixin import distribution
+from lssvm.estimators.regressor import distribution
 from lssvm.intervals import FittedLoo
 from lssvm.intervals.classes import set_scores, set_thresholds
 from lssvm.intervals.jackknife import _largest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import arrays, intervals
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
+from ..estimators.fitted import Member
 from ..kernels import Additive, Kernel
 from ..problem import Problem, column_spread
 
@@ -192,6 +194,7 @@ def component_deviations(model: Any, X: ArrayLike) -> np.ndarray | None:
 class Kept:
     """Rows that a model keeps, and its problem on these rows, with the weights of the fit."""
 
+    member: Member
     problem: Problem
     numbers: np.ndarray  # which of the training rows they are, or of the sample
     given: np.ndarray  # sample weights as given
@@ -221,11 +224,11 @@ def kept_rows(model: Any, what: str) -> Kept:
         if problem.coefficients is not None:
             raise NotKnown(f"{what}: a step has set the coefficients of this model, so that it cannot be solved again.")
         rows = np.arange(len(one.given_weights))
-        return Kept(problem.replace(weights=fit.weights, robust=None), rows, one.given_weights, len(rows))
+        return Kept(one, problem.replace(weights=fit.weights, robust=None), rows, one.given_weights, len(rows))
     values, sample, form = one.loo_values, one.loo_sample, {"C": fit.C, "classification": is_classifier(model)}
     if values is not None and sample is not None:
         problem = Problem(fit.kernel, sample.X, sample.targets, sample.weights, points=fit.points, **form)
-        return Kept(problem, np.arange(len(values.given)), values.given, values.total)
+        return Kept(one, problem, np.arange(len(values.given)), values.given, values.total)
     if values is None or fit.support is None:
         raise NotKnown(
             f"{what} needs training rows, which this model does not keep: choose its basis among the rows, or fit it "
@@ -233,31 +236,27 @@ def kept_rows(model: Any, what: str) -> Kept:
         )
     y, weights = (arrays.take(a, fit.support) for a in (one.targets, fit.weights))
     problem = Problem(fit.kernel, fit.points, y, weights, **form)
-    return Kept(problem, fit.support, values.given[fit.support], values.total)
+    return Kept(one, problem, fit.support, values.given[fit.support], values.total)
 
 
-def kept_by_members(model: Any, most: int, what: str) -> list[tuple[Any, float, Kept]]:
-    """The members of a model, their weights and the rows that all of them keep.
+def kept_by_members(model: Any, most: int, what: str) -> list[Kept]:
+    """The rows that all members of a model keep, for each member.
 
     Of more than `most` rows with positive weight, an evenly spaced subset is used; for classes, in their proportions.
     """
     check_fitted(model)
     if most < 2:
         raise ValueError(f"rows must be at least 2, got {most!r}.")
-    found = [(member, weight, kept_rows(member, what)) for member, weight in members(model)]
-    parts = [kept for _, _, kept in found]
-    same = all(np.array_equal(kept.numbers, parts[0].numbers) for kept in parts)
-    counting = [kept.numbers[kept.problem.rows] for kept in parts]
-    if same and max(len(numbers) for numbers in counting) <= most:
+    found = [kept_rows(member, what) for member, _ in members(model)]
+    first, positive = found[0], [kept.numbers[kept.problem.rows] for kept in found]
+    same = all(np.array_equal(kept.numbers, first.numbers) for kept in found)
+    if same and max(map(len, positive)) <= most:
         return found
-    common = counting[0]
-    for numbers in counting[1:]:
-        common = np.intersect1d(common, numbers)
+    common = functools.reduce(np.intersect1d, positive)
     if len(common) < 2:
         raise NotKnown(f"{what}: the members of this stack keep no rows in common: give a member, model.members_[0].")
     if is_classifier(model):
-        first = parts[0]
         labels = first.problem.labels[np.searchsorted(first.numbers, common)]
         common = common[np.argsort(labels, kind="stable")]
     chosen = np.sort(common[np.unique(np.linspace(0, len(common) - 1, most).astype(int))])
-    return [(member, weight, kept.subset(chosen)) for member, weight, kept in found]
+    return [kept.subset(chosen) for kept in found]

@@ -13,7 +13,7 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.interval_mixin import distribution
+from ..estimators.regressor import distribution
 from ..estimators.validation import encoded_rows
 from ..intervals.classes import loo_sets
 from ..intervals.jackknife import order_statistic

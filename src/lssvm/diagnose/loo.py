@@ -11,9 +11,9 @@ from sklearn.base import is_classifier
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.interval_mixin import distribution
 from ..estimators.layout import LooValues
 from ..estimators.layout import class_codes as codes_of
+from ..estimators.regressor import distribution
 from ..problem import Problem
 from ..tune import class_errors
 from .access import NotKnown, check_fitted, least_squares_problem
