@@ -1,12 +1,10 @@
 """Exports predict what the model predicts: ONNX, C and plain Python, each run by its own means."""
 
 import csv
-import ctypes
 import dataclasses
 import io
 import json
 import math
-import os
 import runpy
 import shutil
 import subprocess
@@ -21,7 +19,7 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from stacking import stack_of, with_member
 
@@ -93,48 +91,43 @@ def run_onnx(model, rows, folder=None):
     return results["label"], results["decision_function"], results["probabilities"]
 
 
-def run_c(model, rows, folder):
-    """The same by a compiled library."""
+def run_c(model, rows, folder, optimise=("-O2",)):
+    """The same by a compiled program; no class is None."""
     if COMPILER is None:
         pytest.skip("no C compiler")
-    header = export.to_c(model, name="exported")
-    classes = "exported_classes" in header
-    (folder / "exported.h").write_text(header, encoding="ascii")
-    text = "char *const exported_classes" in header
-    label = "exported_classes[c]" if text else "&exported_classes[c]"
-    source = ['#include "exported.h"']
-    if classes:
-        source += [
-            "void f(const double *x, double *y) { exported_decision_function(x, y); }",
-            "int predict(const double *x) { return exported_predict(x); }",
-            "void probabilities(const double *x, double *p) { exported_predict_proba(x, p); }",
-            f"const void *label(int c) {{ return {label}; }}",
-        ]
-    else:
-        source += ["void f(const double *x, double *y) { exported_predict(x, y); }"]
-    (folder / "exported.c").write_text("\n".join([*source, ""]), encoding="ascii")
-    library = folder / f"compiled{len(os.listdir(folder))}.so"  # a loaded one is not loaded again
-    options = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fPIC", "-shared"]
-    command = [COMPILER, *options, "-o", str(library), str(folder / "exported.c"), "-lm"]
-    subprocess.run(command, check=True, capture_output=True)
-    loaded = ctypes.CDLL(str(library))
-    vector = np.ctypeslib.ndpointer(dtype=np.float64, flags="C_CONTIGUOUS")
-    loaded.f.argtypes = [vector, vector]
-    last = model[-1] if hasattr(model, "steps") and not isinstance(model, (LSSVR, LSSVC)) else model
-    decisions = np.empty((len(rows), n_decisions(last)))
-    for row, out in zip(rows, decisions, strict=True):
-        loaded.f(np.ascontiguousarray(row), out)
-    if not classes:
-        return decisions, None, None
-    loaded.predict.argtypes, loaded.probabilities.argtypes = [vector], [vector, vector]
-    loaded.label.restype = ctypes.c_char_p if text else ctypes.c_void_p
-    labels, probabilities = [], np.empty((len(rows), len(last.classes_)))
-    for row, out in zip(rows, probabilities, strict=True):
-        row = np.ascontiguousarray(row)
-        loaded.probabilities(row, out)
-        number = loaded.label(loaded.predict(row))
-        labels.append(number.decode() if text else ctypes.cast(number, ctypes.POINTER(ctypes.c_longlong))[0])
-    return np.array(labels), decisions, probabilities
+    header = export.to_c(model, name="m")
+    (folder / "m.h").write_text(header, encoding="ascii")
+    last = model[-1] if isinstance(model, Pipeline) else model
+    k, classes = n_decisions(last), getattr(last, "classes_", np.array([]))
+    work, listed = ["m_predict(x, f);", f"fwrite(f, sizeof *f, {k}, stdout);"], []
+    if len(classes):
+        work[0] = "m_decision_function(x, f);"
+        work += ["f[0] = m_predict(x);", "fwrite(f, sizeof *f, 1, stdout);"]
+        work += ["m_predict_proba(x, f);", f"fwrite(f, sizeof *f, {len(classes)}, stdout);"]
+        shown = '"%s\\n", m_classes[c]' if "char *const m_classes" in header else '"%.17g\\n", (double)m_classes[c]'
+        listed = [f"    for (int c = 0; c < {len(classes)}; c++)", f"        fprintf(stderr, {shown});"]
+    source = ["#include <stdio.h>", '#include "m.h"', "int main(void) {", "    double x[m_inputs], f[9];"]
+    source += ["    while (fread(x, sizeof x, 1, stdin)) {", *work, "    }", *listed, "    return 0;", "}", ""]
+    (folder / "m.c").write_text("\n".join(source), encoding="ascii")
+    compile_c(folder, optimise)
+    result = subprocess.run([folder / "m"], input=np.ascontiguousarray(rows).tobytes(), capture_output=True, check=True)
+    found = np.frombuffer(result.stdout).reshape(len(rows), -1)
+    if not len(classes):
+        return found, None, None
+    labels = np.array(result.stderr.decode().splitlines())
+    labels = labels if classes.dtype.kind in "OU" else labels.astype(float).astype(classes.dtype)
+    predicted = np.array([None if place < 0 else labels[int(place)] for place in found[:, k]])
+    return predicted, found[:, :k], found[:, k + 1 :]
+
+
+def run_fast_c(model, rows, folder):
+    return run_c(model, rows, folder, ("-O3", "-ffast-math"))
+
+
+def compile_c(folder, optimise):
+    """Compile m.c, without warnings."""
+    options = ["-std=c99", *optimise, "-Wall", "-Wextra", "-Werror", "-pedantic"]
+    subprocess.run([COMPILER, *options, "-o", folder / "m", folder / "m.c", "-lm"], check=True, capture_output=True)
 
 
 def run_python(model, rows, folder):
@@ -267,7 +260,7 @@ def test_models_fitted_on_tensors(labels, tmp_path):
     exec(export.to_python(model), module)
     with pytest.raises(ValueError, match="Column 0 is nan: give a finite number"):
         module["predict"](GAPS[0].tolist())
-    for found in (c_results(model, GAPS, tmp_path, ["-O2"])[0], *run_onnx(model, GAPS)[1:], run_onnx(model, GAPS)[0]):
+    for found in (*run_c(model, GAPS, tmp_path), *run_onnx(model, GAPS)):
         assert found is None or found.dtype.kind != "f" or np.isnan(found).all()
 
 
@@ -308,6 +301,7 @@ def test_onnx_uses_core_operators_in_float64():
     graph = export.to_onnx(model)
     assert [(entry.domain, entry.version) for entry in graph.opset_import] == [("", 18)]
     assert {node.domain for node in graph.graph.node} == {""}
+    assert run_onnx(model, NEW[:0])[2].shape == (0, 2)
     types = {tensor.data_type for tensor in graph.graph.initializer}
     assert types <= {onnx.TensorProto.DOUBLE, onnx.TensorProto.INT64, onnx.TensorProto.STRING}
 
@@ -345,24 +339,6 @@ def test_pairs_that_are_uncertain_or_sure(slope, tmp_path):
         assert_allclose(decision, 2 * expected - 1, rtol=1e-9, atol=1e-9)
         clear = first - second > 1e-9  # classes that beat each other in a circle are equally probable
         assert_array_equal(label[clear], model.predict(NEW)[clear])
-
-
-@pytest.mark.parametrize("optimise", [["-O2"], ["-O3", "-ffast-math"]], ids=" ".join)
-def test_pairs_have_no_prediction_for_infinity(optimise, tmp_path):
-    rows = np.vstack([GIVEN, HOLES])
-    model = LSSVC(KERNELS["polynomial"], C=10.0, loss="logistic", coding="one-vs-one").fit(X, MANY)
-    decision, place, probabilities = c_results(model, rows, tmp_path, optimise)
-    assert_array_equal(model.classes_[place[:-4, 0].astype(int)], model.predict(GIVEN))
-    assert_allclose(probabilities[:-4], model.predict_proba(GIVEN), rtol=1e-9, atol=1e-9)
-    assert np.isnan(decision[-4:]).all()
-    assert np.isnan(probabilities[-4:]).all()
-    assert_array_equal(place[-4:], -1.0)
-    label, decision, probabilities = run_onnx(model, rows)
-    assert_allclose(probabilities[:-4], model.predict_proba(GIVEN), rtol=1e-9, atol=1e-9)
-    assert np.isnan(decision[-4:]).all()
-    assert np.isnan(probabilities[-4:]).all()
-    assert_array_equal(label[-4:], np.iinfo(np.int64).min)
-    assert run_onnx(model, NEW[:0])[2].shape == (0, 3)
 
 
 # Stacks ---------------------------------------------------------------------------------------------------------------
@@ -424,27 +400,6 @@ def test_members_with_their_own_support_vectors(tmp_path):
     assert_parity(stack_of([LSSVC(KERNELS["linear"], C=1.0).fit(X, TWO), hinge], [0.25, 0.75]), tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("optimise", [["-O2"], ["-O3", "-ffast-math"]], ids=" ".join)
-def test_stacks_have_no_prediction_for_infinity(optimise, tmp_path):
-    rows = np.vstack([GIVEN, HOLES])
-    model = stacked("two")
-    (found,) = c_results(model, rows, tmp_path, optimise)
-    assert_allclose(found[:-4], model.predict(GIVEN), rtol=1e-9, atol=1e-9)
-    assert np.isnan(found[-4:]).all()
-    for target in ("text", "many"):
-        model = stacked(target)
-        decision, place, probabilities = c_results(model, rows, tmp_path, optimise)
-        assert_allclose(probabilities[:-4], model.predict_proba(GIVEN), rtol=1e-9, atol=1e-9)
-        assert np.isnan(decision[-4:]).all()
-        assert np.isnan(probabilities[-4:]).all()
-        assert_array_equal(place[-4:], -1.0)
-        label, decision, probabilities = run_onnx(model, rows)
-        assert_array_equal(label[:-4], model.predict(GIVEN))
-        assert np.isnan(decision[-4:]).all()
-        assert np.isnan(probabilities[-4:]).all()
-
-
 def test_python_refuses_what_a_stack_refuses():
     module: dict = {}
     cubic = [LSSVC(kernels.Polynomial(3), C=1.0).fit(X, MANY), LSSVC(kernels.RBF(sigma=1.0), C=1.0).fit(X, MANY)]
@@ -460,81 +415,56 @@ def test_python_refuses_what_a_stack_refuses():
 HUGE = [1.7e308, -1.7e308, 1.7e308]
 FADING = ["rbf", "rbf-one", "dropped", "matern0.5", "matern1.5", "matern2.5", "additive", "product", "groups"]
 FADING += ["groups-active", "nested", "choice"]  # 0 far from all points in every column
-LABELS = {"two": TWO, "many": MANY}
 
 
-def c_results(model, rows, folder, optimise):
-    """Outputs of a regression; or decision values, numbers of classes and probabilities, by a compiled program."""
-    if COMPILER is None:
-        pytest.skip("no C compiler")
-    (folder / "m.h").write_text(export.to_c(model, name="m"), encoding="ascii")
-    k, classes = n_decisions(model), len(getattr(model, "classes_", ()))
-    work = ["m_predict(x, f);", f"fwrite(f, sizeof *f, {k}, stdout);"]
-    if classes:
-        work[0] = "m_decision_function(x, f);"
-        work += ["f[0] = m_predict(x);", "fwrite(f, sizeof *f, 1, stdout);"]
-        work += ["m_predict_proba(x, f);", f"fwrite(f, sizeof *f, {classes}, stdout);"]
-    source = ["#include <stdio.h>", '#include "m.h"', "int main(void) {", "    double x[m_inputs], f[9];"]
-    source += ["    while (fread(x, sizeof x, 1, stdin)) {", *work, "    }", "    return 0;", "}", ""]
-    (folder / "m.c").write_text("\n".join(source), encoding="ascii")
-    options = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", *optimise]
-    subprocess.run([COMPILER, *options, "-o", folder / "m", folder / "m.c", "-lm"], check=True, capture_output=True)
-    result = subprocess.run([folder / "m"], input=np.ascontiguousarray(rows).tobytes(), capture_output=True, check=True)
-    return np.split(np.frombuffer(result.stdout).reshape(len(rows), -1), [k, k + 1] if classes else [], axis=1)
+NO_LABEL = {"U": "", "i": np.iinfo(np.int64).min, "b": False, "f": math.nan}  # in ONNX, which cannot raise
 
 
-@pytest.mark.parametrize("optimise", [["-O2"], ["-O3", "-ffast-math"]], ids=" ".join)
+def of_all_labels(kernel):
+    """Models of numbers, and of labels of all types."""
+    positive = Y[:, 0] > 0
+    classifiers = [LSSVC(kernel, C=10.0).fit(X, labels) for labels in (TWO, MANY, positive, 1.0 + positive)]
+    return [LSSVR(kernel, C=10.0).fit(X, Y), *classifiers]
+
+
+@pytest.mark.parametrize("run", [run_c, run_fast_c, run_onnx])
 @pytest.mark.parametrize(
-    "name",
+    "kind",
     [
-        "rbf",
-        "polynomial",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("matern2.5", "additive-spline", "active")),
+        *("rbf", "polynomial", "pairs"),
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("matern2.5", "additive-spline", "active", "stacks")),
     ],
 )
-def test_c_has_no_prediction_for_infinity(name, optimise, tmp_path):
+def test_c_and_onnx_have_no_prediction_for_infinity(kind, run, tmp_path):
     rows = np.vstack([GIVEN, HOLES])
-    model = LSSVR(KERNELS[name], C=10.0).fit(X, Y)
-    (found,) = c_results(model, rows, tmp_path, optimise)
-    assert_allclose(found[:-4], model.predict(GIVEN), rtol=1e-9, atol=1e-9)
-    assert np.isnan(found[-4:]).all()
-    for labels in LABELS.values():
-        model = LSSVC(KERNELS[name], C=10.0).fit(X, labels)
-        decision, place, probabilities = c_results(model, rows, tmp_path, optimise)
-        assert_array_equal(model.classes_[place[:-4, 0].astype(int)], model.predict(GIVEN))
+    if kind == "pairs":
+        models = [LSSVC(KERNELS["polynomial"], C=10.0, loss="logistic", coding="one-vs-one").fit(X, MANY)]
+    else:
+        models = map(stacked, ("two", "text", "many")) if kind == "stacks" else of_all_labels(KERNELS[kind])
+    for model in models:
+        predicted, decision, probabilities = run(model, rows, tmp_path)
+        expected = model.predict(GIVEN)
+        if decision is None:
+            assert_allclose(predicted[:-4], expected, rtol=1e-9, atol=1e-9)
+            assert np.isnan(predicted[-4:]).all()
+            continue
+        assert_array_equal(predicted[:-4], expected)
+        assert_array_equal(predicted[-4:], 4 * [NO_LABEL[model.classes_.dtype.kind] if run is run_onnx else None])
         assert_allclose(probabilities[:-4], model.predict_proba(GIVEN), rtol=1e-9, atol=1e-9)
         assert np.isnan(decision[-4:]).all()
         assert np.isnan(probabilities[-4:]).all()
-        assert_array_equal(place[-4:], -1.0)
 
 
-@pytest.mark.parametrize("optimise", [["-O2"], ["-O3", "-ffast-math"]], ids=" ".join)
-def test_c_has_no_prediction_where_it_overflows(optimise, tmp_path):
+@pytest.mark.parametrize("run", [run_c, run_fast_c])
+def test_c_has_no_prediction_where_it_overflows(run, tmp_path):
     model = LSSVC(kernels.Polynomial(3), C=10.0).fit(X, MANY)
-    decision, place, probabilities = c_results(model, np.full((1, 3), 1e200), tmp_path, optimise)
+    predicted, decision, probabilities = run(model, np.full((1, 3), 1e200), tmp_path)
     assert np.isnan(decision).all()
     assert np.isnan(probabilities).all()
-    assert place == -1
+    assert predicted[0] is None
     far = 1e9 * NEW  # decision values so large that exp() overflows
     model = LSSVC(kernels.Linear(), C=10.0).fit(X, TWO)
-    assert_allclose(c_results(model, far, tmp_path, optimise)[2], model.predict_proba(far), atol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["rbf", "polynomial", "additive-spline", "active"])
-def test_onnx_has_no_prediction_for_infinity(name):
-    rows = np.vstack([GIVEN, HOLES])
-    model = LSSVR(KERNELS[name], C=10.0).fit(X, Y)
-    found = run_onnx(model, rows)[0]
-    assert_allclose(found[:-4], model.predict(GIVEN), rtol=1e-10, atol=1e-10)
-    assert np.isnan(found[-4:]).all()
-    positive = Y[:, 0] > 0
-    for labels, none in ((TWO, ""), (MANY, np.iinfo(np.int64).min), (positive, False), (1.0 + positive, math.nan)):
-        model = LSSVC(KERNELS[name], C=10.0).fit(X, labels)
-        label, decision, probabilities = run_onnx(model, rows)
-        assert_array_equal(label[:-4], model.predict(GIVEN))
-        assert_array_equal(label[-4:], np.array([none] * 4))
-        assert np.isnan(decision[-4:]).all()
-        assert np.isnan(probabilities[-4:]).all()
+    assert_allclose(run(model, far, tmp_path)[2], model.predict_proba(far), atol=1e-12)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -570,7 +500,7 @@ def test_far_from_all_points_only_the_intercept_is_left(name, tmp_path):
     exec(export.to_python(model), module)
     assert_allclose([module["predict"](row) for row in rows.tolist()], expected, rtol=1e-10)
     assert_allclose(run_onnx(model, rows)[0], expected, rtol=1e-10)
-    assert_allclose(c_results(model, rows, tmp_path, ["-O2"])[0], expected, rtol=1e-10)
+    assert_allclose(run_c(model, rows, tmp_path)[0], expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize("cell", [1e8, 1e12, 1e300])
@@ -698,7 +628,7 @@ def table_by_onnx(model, rows, folder):
 
 
 def table_by_fast_c(model, rows, folder):
-    return table_by_c(model, rows, folder, ["-O3", "-ffast-math"])
+    return table_by_c(model, rows, folder, ("-O3", "-ffast-math"))
 
 
 def table_by_c(model, rows, folder, optimise=("-O2",)):
@@ -725,8 +655,7 @@ def table_by_c(model, rows, folder, optimise=("-O2",)):
     source += ["    const double bad[] = {0, 0, 0, INFINITY, 0, 0}; const char *const t[] = {0, 0, 0};"]
     source += ["    return m_encode(bad, t, x);", "}", ""]
     (folder / "m.c").write_text("\n".join(source), encoding="ascii")
-    options = ["-std=c99", *optimise, "-Wall", "-Wextra", "-Werror", "-pedantic"]
-    subprocess.run([COMPILER, *options, "-o", folder / "m", folder / "m.c", "-lm"], check=True, capture_output=True)
+    compile_c(folder, optimise)
     lines = subprocess.run([folder / "m"], check=True, capture_output=True, encoding="utf-8").stdout.splitlines()
     found = np.array([line.split() for line in lines], dtype=float)
     return (classes[found[:, 0].astype(int)], found[:, 1:]) if len(classes) else (found[:, 0], None)

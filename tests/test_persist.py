@@ -1,13 +1,12 @@
 """Model files: what is read is what was written, to the last bit; nothing else is ever read."""
 
 import dataclasses
+import functools
 import inspect
 import json
 import os
 import random
 import signal
-import socket
-import stat
 import subprocess
 import sys
 import time
@@ -28,8 +27,7 @@ from sklearn.utils import Bunch
 from stacking import with_member
 
 from lssvm import LSSVC, LSSVR, kernels, load, robust, save, sparsify, tune
-from lssvm.persist import schema
-from lssvm.persist.model_files import FORMAT, PUBLIC, START
+from lssvm.persist import FORMAT, PUBLIC, START, schema
 from lssvm.persist.values import CLASSES, NAMES
 from lssvm.problem import Step
 from lssvm.report import to_html
@@ -99,9 +97,6 @@ def learned(model):
     found = {name: value for name, value in sorted(vars(model).items()) if name.endswith("_")}
     found["fitted_"] = dataclasses.replace(model.fitted_, scale=None)
     return found | {"members_": [learned(member) for member in found.get("members_", [])]}
-
-
-MEMBER = ("fitted", "fields", "members", "tuple", 0, "fields")  # the place of a single model in a file
 
 
 def round_trip(model, path):
@@ -325,31 +320,6 @@ def test_chunks(path):
     assert_array_equal(round_trip(stream, path).predict_interval(NEW), stream.predict_interval(NEW))
 
 
-@pytest.mark.parametrize(
-    ("place", "value", "message"),
-    [
-        (("sample", "fields", "steps"), [1], "sample.steps is not"),
-        (("sample", "fields", "steps"), {"tuple": []}, "sample.steps is not"),
-        (("sample", "fields", "centre"), {"array": "members[0].fit.coef"}, "sample.centre is not"),
-        (("sample", "fields", "weight"), 0.0, "sample.weight is not"),
-        (("sample", "fields", "total"), 3, "sample.total is not"),
-        (("sample", "fields", "weights"), {"array": "members[0].fit.coef"}, "sample.weights is not"),
-        (("sample", "fields", "loo_residuals"), {"array": "members[0].sample.X"}, "sample.loo_residuals is not"),
-        (("sample", "fields", "whitening", "fields", "lower"), None, "sample.whitening.lower is not"),
-        (("stream", "fields", "sample", "fields", "arrays"), {"tuple": []}, "stream.sample.arrays is not"),
-        (("stream", "fields", "sample", "fields", "keys"), None, "stream.sample"),
-        (("stream", "fields", "rows"), 3, "stream.sample is not"),
-        (("stream", "fields", "points"), {"array": "members[0].stream.sample.arrays[0]"}, "stream.points is not"),
-    ],
-)
-def test_unsound_samples_are_refused(place, value, message, path):
-    model = LSSVR(kernels.RBF(sigma=1.0), C=2.0, steps=[sparsify.Given(X[:20])])
-    save(model.fit_chunks([(X, Y)]) if place[0] == "sample" else model.partial_fit(X, Y), path)
-    path.write_bytes(altered(path.read_bytes(), set_to(*MEMBER, *place, value)))
-    with pytest.raises(ValueError, match=message):
-        load(path)
-
-
 def test_own_learned_attributes_travel(path):
     model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y[:, 0])
     model.columns_ = {"names": ["a", "b"], 3: (1, np.inf, None), "codes": np.arange(4, dtype=np.int8)}
@@ -367,149 +337,6 @@ def test_the_file_is_plain_safetensors(path):
     assert_array_equal(arrays["members[0].fit.points"], model.support_vectors_)
     assert {arrays["members[0].fit.coef"].shape, model.dual_coef_.shape} <= {(60, 3), (3, 60)}
     assert path.stat().st_size < 8 * (X.size + 14 * len(X)) + 8000  # rows and points, equal here, are written once
-
-
-def test_a_failed_save_leaves_the_old_file_and_nothing_else(path, monkeypatch):
-    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
-    save(model, path)
-    content = path.read_bytes()
-
-    def full(*_):
-        raise OSError("No space left on device")
-
-    for name in ("fsync", "replace"):
-        with monkeypatch.context() as patch:
-            patch.setattr(os, name, full)
-            with pytest.raises(OSError, match="No space"):
-                save(clone(model).fit(X, -Y), path)
-        assert path.read_bytes() == content
-        assert os.listdir(path.parent) == [path.name]
-    model.columns_ = object()
-    with pytest.raises(TypeError, match="columns_"):
-        save(model, path)
-    assert path.read_bytes() == content
-
-
-def test_a_link_stays_a_link(path):
-    link = path.with_name("link.lssvm")
-    save(LSSVR(kernels.Linear(), C=1.0).fit(X, Y), path)
-    link.symlink_to(path)
-    save(LSSVR(kernels.Linear(), C=2.0).fit(X, Y), link)
-    assert link.is_symlink()
-    assert load(path).C == 2.0
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs POSIX modes and owners")
-def test_saving_again_keeps_mode_and_owner(path):
-    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
-    save(model, path)
-    for mode in (0o600, 0o640, 0o444 if os.geteuid() == 0 else 0o644):
-        path.chmod(mode)
-        if os.geteuid() == 0:
-            os.chown(path, 4321, 8765)
-        before = path.stat()
-        save(model, path)
-        after = path.stat()
-        assert after.st_ino != before.st_ino
-        assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
-
-
-def test_a_file_that_may_not_be_written_to_is_kept(path, monkeypatch):
-    """As open() refuses it; root may write to every file, so that chmod shows nothing."""
-    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
-    save(model, path)
-    content = path.read_bytes()
-    monkeypatch.setattr(os, "access", lambda name, mode: Path(name) != path)
-    for write in (save, to_html):
-        with pytest.raises(PermissionError, match=path.name):
-            write(model.set_params(C=2.0), path)
-    assert path.read_bytes() == content
-
-
-def test_a_file_in_a_folder_that_takes_no_new_one_is_overwritten(path, monkeypatch):
-    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
-    save(model, path)
-    node = path.stat().st_ino
-    monkeypatch.setattr(os, "access", lambda name, mode: Path(name) != path.parent)
-    save(model.set_params(C=2.0), path)
-    assert path.stat().st_ino == node
-    assert load(path).C == 2.0
-    model.columns_ = object()
-    with pytest.raises(TypeError, match="columns_"):  # what fails keeps the file here, too
-        save(model, path)
-    assert load(path).C == 2.0
-    with pytest.raises(PermissionError, match=r"new\.html"):
-        to_html(load(path), path.with_name("new.html"))
-
-
-def test_names_may_be_as_long_as_names_can_be(tmp_path):
-    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
-    long = tmp_path / ("m" * 249 + ".lssvm")
-    for C in (1.0, 2.0):
-        save(model.set_params(C=C), long)
-        assert load(long).C == C
-    to_html(model, tmp_path / ("r" * 250 + ".html"))
-
-
-def test_hard_links_stay_links(path):
-    other = path.with_name("other.lssvm")
-    save(LSSVR(kernels.Linear(), C=1.0).fit(X, Y), path)
-    os.link(path, other)
-    save(LSSVR(kernels.Linear(), C=2.0).fit(X, Y), path)
-    assert path.stat().st_ino == other.stat().st_ino
-    assert load(other).C == 2.0
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs FIFOs")
-def test_a_pipe_is_written_to_and_stays_a_pipe(path, tmp_path, read_pipe):
-    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
-    save(model, path)
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    link = tmp_path / "link"
-    link.symlink_to(pipe)
-    for target in (pipe, link):
-        assert read_pipe(pipe, lambda target=target: save(model, target)) == path.read_bytes()
-    assert read_pipe(pipe, lambda: to_html(model, pipe)).decode() == to_html(model)
-
-
-def device(path, kind, *number):
-    """A device node of our own, which only root may make, and not everywhere."""
-    try:
-        os.mknod(path, kind | 0o600, os.makedev(*number))
-        if kind == stat.S_IFCHR:
-            path.read_bytes()
-    except (AttributeError, PermissionError) as error:
-        pytest.skip(f"no devices here: {error}")
-
-
-def test_a_character_device_stays_one(tmp_path):
-    node = tmp_path / "null"
-    device(node, stat.S_IFCHR, 1, 3)
-    before = node.stat()
-    model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y)
-    save(model, node)
-    to_html(model, node)
-    assert node.stat().st_rdev == before.st_rdev
-    assert node.stat().st_ino == before.st_ino
-
-
-def test_block_devices_are_refused(tmp_path):
-    node = tmp_path / "block"
-    device(node, stat.S_IFBLK, 1, 240)  # no such disk
-    with pytest.raises(OSError, match="is a block device: name a file"):
-        save(LSSVR(kernels.Linear(), C=1.0).fit(X, Y), node)
-    assert stat.S_ISBLK(node.stat().st_mode)
-
-
-@pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="needs sockets with a path")
-def test_sockets_are_refused(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # the path of a socket has to be short
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind("socket")
-        with pytest.raises(OSError, match="'socket' is a socket: name a file"):
-            save(LSSVR(kernels.Linear(), C=1.0).fit(X, Y), "socket")
-        assert stat.S_ISSOCK(os.stat("socket").st_mode)
 
 
 @pytest.mark.slow
@@ -625,12 +452,17 @@ def altered(content, change):
     return reseal(header, data)
 
 
-def set_to(*keys):
+def set_to(place, value):
+    """Change a parameter of the model, an attribute of a user ("own.") or a field of the record of a single model."""
+
     def change(header, model):
-        *inner, last, value = keys
-        for key in inner:
-            model = model[key]
-        model[last] = value
+        first, *names = place.split(".")
+        fields = model["own"] if first == "own" else model["model"]["fields"]
+        if first not in ("own", "model"):
+            names, fields = [first, *names], model["fitted"]["fields"]["members"]["tuple"][0]["fields"]
+        for name in names[:-1]:
+            fields = fields[name]["fields"]
+        fields[names[-1]] = value
 
     return change
 
@@ -648,42 +480,104 @@ def wide_labels(header, model):
     header["members[0].fit.support"] = {**support, "dtype": "I32", "shape": [120]}
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda header, model: header["__metadata__"].update(lssvm_format="3"), "format 3.*upgrade"),
-        (lambda header, model: header["members[0].fit.coef"].update(dtype="F32"), "does not fill"),
-        (lambda header, model: header["members[0].fit.coef"].update(shape=[120]), "fit.coef"),
-        (lambda header, model: header["members[0].fit.coef"].update(dtype="I64"), "fit.coef"),
-        (lambda header, model: header.update(more={"dtype": "F64", "shape": [0], "data_offsets": [8, 8]}), "fill"),
-        (set_to("model", "class", "eval"), "eval"),
-        (set_to("own", "__class__", 1), "not a name of a fitted attribute"),
-        (set_to("own", "predict", 1), "not a name of a fitted attribute"),
-        (set_to("model", "fields", "epochs", True), "epochs"),
-        (set_to("model", "fields", "verbose", "yes"), "verbose"),
-        (set_to("model", "fields", "kernel", {"class": "os.system", "fields": {"command": "true"}}), "os.system"),
-        (set_to("model", "fields", "kernel", {"class": "kernels.Function", "fields": {}}), "kernels.Function"),
-        (
-            set_to(*MEMBER, "fit", "fields", "kernel", {"class": "kernels.RBF", "fields": {"sigma": -1.0}}),
-            "fit.kernel.sigma is not",
-        ),
-        (set_to(*MEMBER, "fit", "fields", "kernel", {"class": "kernels.RBF", "fields": {}}), "fit.kernel is not"),
-        (
-            set_to(*MEMBER, "fit", "fields", "kernel", {"class": "kernels.RBF", "fields": {"sigma": [1.0, 2.0]}}),
-            "3 columns",
-        ),
-        (set_to(*MEMBER, "fit", "fields", "kernel", {"class": "robust.Huber", "fields": {}}), "fit.kernel is not"),
-        (set_to(*MEMBER, "fit", "fields", "intercept", {"array": "members[0].fit.coef"}), "fit.intercept is not"),
-        (set_to(*MEMBER, "fit", "fields", "C", {"float": "inf"}), "fit.C is not"),
-        (set_to(*MEMBER, "layout", "fields", "n_features", 4), "layout.columns is not"),
-        (set_to(*MEMBER, "problem", "fields", "X", {"array": "members[0].fit.coef"}), "problem.X is not"),
-        (set_to(*MEMBER, "fit", "fields", "support", [1]), "fit.support is not"),
-        (deep, "nested"),
-        (wide_labels, "too much memory"),
+@functools.cache
+def sound(kind):
+    """A model whose file is sound."""
+    given = LSSVR(kernels.RBF(sigma=1.0), C=2.0, steps=[sparsify.Given(X[:20])])
+    return {
+        "plain": lambda: LSSVR(kernels.RBF(sigma=[1.0, 2.0, 3.0]), C=1.0).fit(X, Y),
+        "chunks": lambda: given.fit_chunks([(X, Y)]),
+        "stream": lambda: given.partial_fit(X, Y),
+        "classes": lambda: LSSVC(kernels.RBF(sigma=1.0), C=1.0).fit(X, TWO),
+        "additive": lambda: LSSVR(kernels.Additive(kernels.Spline(3)), C=1.0).fit(X, Y),
+    }[kind]()
+
+
+def made(name, **fields):
+    return {"class": name, "fields": fields}
+
+
+RBF, COEF = made("kernels.RBF"), {"array": "members[0].fit.coef"}
+REFUSED = [
+    (lambda header, model: header["__metadata__"].update(lssvm_format="3"), "format 3.*upgrade"),
+    (lambda header, model: header["members[0].fit.coef"].update(dtype="F32"), "does not fill"),
+    (lambda header, model: header["members[0].fit.coef"].update(shape=[120]), "fit.coef"),
+    (lambda header, model: header["members[0].fit.coef"].update(dtype="I64"), "fit.coef"),
+    (lambda header, model: header.update(more={"dtype": "F64", "shape": [0], "data_offsets": [8, 8]}), "fill"),
+    (lambda header, model: model["model"].update({"class": "eval"}), "eval"),
+    (deep, "nested"),
+    (wide_labels, "too much memory"),
+]
+UNSOUND = {  # for each model: a place, a value and the message
+    "plain": [
+        ("own.__class__", 1, "not a name of a fitted attribute"),
+        ("own.predict", 1, "not a name of a fitted attribute"),
+        ("own._repr_mimebundle_", 1, "not a name of a fitted attribute"),
+        ("model.epochs", True, "epochs"),
+        ("model.verbose", "yes", "verbose"),
+        ("model.C", "x", "C is not"),
+        ("model.kernel", 1, "kernel is not"),
+        ("model.kernel", made("os.system", command="true"), "os.system"),
+        ("model.kernel", made("kernels.Function"), "kernels.Function"),
+        ("model.kernel", made("kernels.Choice", kernels=[]), "kernel is not"),
+        ("model.steps", 7, "steps is not"),
+        ("model.steps", [made("robust.Huber")], r"steps\[0\] is not"),
+        ("model.steps", [made("sparsify.Given", points=["a"])], r"steps\[0\].points is not"),
+        ("model.steps", [made("sparsify.Random", n=3, random_state=[])], r"steps\[0\].random_state is not"),
+        ("model.robust", "nonsense", "robust is not"),
+        ("model.robust", made("robust.Hampel", c1=3.0, c2=2.0), "robust is not"),
+        ("fit.kernel", RBF, "fit.kernel is not"),
+        ("fit.kernel", made("robust.Huber"), "fit.kernel is not"),
+        ("fit.kernel", made("kernels.RBF", sigma=-1.0), "fit.kernel.sigma is not"),
+        ("fit.kernel", made("kernels.RBF", sigma=[1.0, 2.0]), "3 columns"),
+        ("fit.kernel", made("kernels.RBF", sigma=1.0, ard=[]), "fit.kernel.ard is not"),
+        ("fit.kernel", made("kernels.Polynomial", degree=10**300), "fit.kernel.degree is not"),
+        ("fit.intercept", COEF, "fit.intercept is not"),
+        ("fit.C", {"float": "inf"}, "fit.C is not"),
+        ("fit.support", [1], "fit.support is not"),
+        ("layout.n_features", 4, "layout.columns is not"),
+        ("layout.names", 1, "layout.names is not"),
+        ("path", 1, "path is not"),
+        ("problem.X", COEF, "problem.X is not"),
+        ("problem.asked", {"tuple": [1, 2]}, "problem.asked"),
+        ("problem.asked", {"tuple": [RBF]}, "problem.asked is not"),
+        ("problem.asked", {"tuple": [made("kernels.RBF", sigma="x"), None]}, "asked.*sigma"),
+        ("problem.asked", {"tuple": [RBF, "x"]}, "problem.asked"),
+        ("problem.paths", {"dict": [["Random", 1]]}, r"problem.paths\[.Random.\] is not"),
+        ("problem.robust", made("robust.Huber", c=None), "problem.robust.c is not"),
+        ("problem.robust", made("robust.Huber", iterations=10**9), "robust.iterations"),
+        ("problem.coefficients", {"tuple": [1, 2]}, "problem.coefficients"),
     ],
-)
-def test_unsound_files_with_a_right_digest_are_refused(change, message, path):
-    save(LSSVR(kernels.RBF(sigma=[1.0, 2.0, 3.0]), C=1.0).fit(X, Y), path)
+    "chunks": [
+        ("sample.steps", [1], "sample.steps is not"),
+        ("sample.steps", {"tuple": []}, "sample.steps is not"),
+        ("sample.centre", COEF, "sample.centre is not"),
+        ("sample.weight", 0.0, "sample.weight is not"),
+        ("sample.total", 3, "sample.total is not"),
+        ("sample.weights", COEF, "sample.weights is not"),
+        ("sample.loo_residuals", {"array": "members[0].sample.X"}, "sample.loo_residuals is not"),
+        ("sample.whitening.lower", None, "sample.whitening.lower is not"),
+    ],
+    "stream": [
+        ("stream.sample.arrays", {"tuple": []}, "stream.sample.arrays is not"),
+        ("stream.sample.keys", None, "stream.sample"),
+        ("stream.rows", 3, "stream.sample is not"),
+        ("stream.moments", None, "stream.moments is not"),
+        ("stream.points", {"array": "members[0].stream.sample.arrays[0]"}, "stream.points is not"),
+    ],
+    "classes": [
+        ("model.class_weight", value, "class_weight is not")
+        for value in ("even", [1.0], {"dict": [["yes", "no"]]}, {"dict": [["yes", -1.0]]})
+    ],
+    "additive": [("component_means", COEF, "component_means is not"), ("max_variation", COEF, "max_variation is not")],
+}
+REFUSED = [("plain", *row) for row in REFUSED]
+REFUSED += [(kind, set_to(place, value), message) for kind in UNSOUND for place, value, message in UNSOUND[kind]]
+
+
+@pytest.mark.parametrize(("kind", "change", "message"), REFUSED)
+def test_unsound_files_with_a_right_digest_are_refused(kind, change, message, path):
+    save(sound(kind), path)
     path.write_bytes(altered(path.read_bytes(), lambda header, model: None))
     load(path)
     path.write_bytes(altered(path.read_bytes(), change))
@@ -755,53 +649,11 @@ def test_what_could_not_be_loaded_is_not_saved(path):
 
 def test_sizes_are_checked_before_work_in_proportion_to_them(path):
     save(LSSVR(kernels.Additive(kernels.RBF(1.0)), C=1.0).fit(X, Y), path)
-    path.write_bytes(altered(path.read_bytes(), set_to(*MEMBER, "layout", "fields", "n_features", 10**9)))
+    path.write_bytes(altered(path.read_bytes(), set_to("layout.n_features", 10**9)))
     start = time.process_time()
     with pytest.raises(ValueError, match=r"layout.columns is not"):
         load(path)
     assert time.process_time() - start < 1.0
-
-
-def made(name, **fields):
-    return {"class": name, "fields": fields}
-
-
-@pytest.mark.parametrize(
-    ("place", "value", "message"),
-    [
-        ((*MEMBER, "problem", "fields", "asked"), {"tuple": [1, 2]}, "problem.asked"),
-        ((*MEMBER, "problem", "fields", "asked"), {"tuple": [made("kernels.RBF")]}, "problem.asked is not"),
-        ((*MEMBER, "problem", "fields", "asked"), {"tuple": [made("kernels.RBF", sigma="x"), None]}, "asked.*sigma"),
-        ((*MEMBER, "problem", "fields", "asked"), {"tuple": [made("kernels.RBF"), "x"]}, "problem.asked"),
-        ((*MEMBER, "problem", "fields", "paths"), {"dict": [["Random", 1]]}, r"problem.paths\[.Random.\] is not"),
-        ((*MEMBER, "problem", "fields", "robust"), made("robust.Huber", c=None), "problem.robust.c is not"),
-        ((*MEMBER, "problem", "fields", "robust"), made("robust.Huber", iterations=10**9), "robust.iterations"),
-        ((*MEMBER, "problem", "fields", "coefficients"), {"tuple": [1, 2]}, "problem.coefficients"),
-        ((*MEMBER, "fit", "fields", "kernel"), made("kernels.RBF", sigma=1.0, ard=[]), "fit.kernel.ard is not"),
-        ((*MEMBER, "fit", "fields", "kernel"), made("kernels.Polynomial", degree=10**300), "kernel.degree is not"),
-        ((*MEMBER, "path"), 1, "path is not"),
-        ((*MEMBER, "layout", "fields", "names"), 1, "layout.names is not"),
-        (("own", "_repr_mimebundle_"), 1, "not a name of a fitted attribute"),
-        (("model", "fields", "kernel"), 1, "kernel is not"),
-        (("model", "fields", "kernel"), made("kernels.Choice", kernels=[]), "kernel is not"),
-        (("model", "fields", "C"), "x", "C is not"),
-        (("model", "fields", "steps"), 7, "steps is not"),
-        (("model", "fields", "steps"), [made("robust.Huber")], r"steps\[0\] is not"),
-        (("model", "fields", "steps"), [made("sparsify.Given", points=["a"])], r"steps\[0\].points is not"),
-        (
-            ("model", "fields", "steps"),
-            [made("sparsify.Random", n=3, random_state=[])],
-            r"steps\[0\].random_state is not",
-        ),
-        (("model", "fields", "robust"), "nonsense", "robust is not"),
-        (("model", "fields", "robust"), made("robust.Hampel", c1=3.0, c2=2.0), "robust is not"),
-    ],
-)
-def test_every_field_and_parameter_is_checked(place, value, message, path):
-    save(LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, Y), path)
-    path.write_bytes(altered(path.read_bytes(), set_to(*place, value)))
-    with pytest.raises(ValueError, match=message):
-        load(path)
 
 
 def with_first_cell(content, name, value):
@@ -854,14 +706,6 @@ def test_a_stream_without_a_sample_has_no_prediction_sets(path):
     save(model, path)
     with pytest.raises(ValueError, match=r"older version.*Fit the model again"):
         load(path).predict_set(X)
-
-
-def test_class_weights_are_checked(path):
-    save(LSSVC(kernels.RBF(sigma=1.0), C=1.0).fit(X, TWO), path)
-    for value in ("even", [1.0], {"dict": [["yes", "no"]]}, {"dict": [["yes", -1.0]]}):
-        path.write_bytes(altered(path.read_bytes(), set_to("model", "fields", "class_weight", value)))
-        with pytest.raises(ValueError, match="class_weight is not"):
-            load(path)
 
 
 def leaves(hint):
@@ -999,14 +843,6 @@ def test_settings_that_fit_takes_can_be_saved(model, path):
     model.fit(rows, TWO[:20] if isinstance(model, LSSVC) else Y[:20])
     save(model, path)
     assert_array_equal(load(path).predict(rows), model.predict(rows))
-
-
-@pytest.mark.parametrize("name", ["component_means", "max_variation"])
-def test_unsound_components_are_refused(name, path):
-    save(LSSVR(kernels.Additive(kernels.Spline(3)), C=1.0).fit(X, Y), path)
-    path.write_bytes(altered(path.read_bytes(), set_to(*MEMBER, name, {"array": "members[0].fit.coef"})))
-    with pytest.raises(ValueError, match=f"{name} is not"):
-        load(path)
 
 
 @pytest.mark.parametrize("place", [0, 1])

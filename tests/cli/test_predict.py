@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from lssvm import LSSVC, LSSVR, cli, kernels, load, save
 from lssvm.cli import main, reading
-from lssvm.persist.model_files import START
+from lssvm.persist import START
 
 
 # File formats ---------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from lssvm import LSSVC, LSSVR, kernels, robust, save, sparsify, tune
-from lssvm.persist.model_files import FORMAT
+from lssvm.persist import FORMAT
 
 rng = np.random.default_rng(0)
 X, new = rng.uniform(-2, 2, (24, 2)).round(3), rng.uniform(-2, 2, (6, 2)).round(3)

@@ -19,7 +19,7 @@ __all__ = ["to_c", "to_python"]
 
 
 class SourceCode:
-    """A model in one language, by the sections of two files in `templates/`, which `words` are substituted in.
+    """A model in one language, by the sections of a file in `templates/`, which `words` are substituted in.
 
     A section starts with its name in brackets, which may be followed by a note, and contains words such as ``$name``.
     If its name ends with ``_one``, it replaces another section for models with a single decision value. `declare`
@@ -31,12 +31,10 @@ class SourceCode:
     ) -> None:
         self.content, self.declare = content, declare
         self.words = {"title": content.title, "outputs": content.decisions, "sure": SURE, "tiny": TINY, **words}
-        self.sections: dict[str, Template] = {}
-        for kind in ("kernels", "model"):
-            text = (files(__package__) / "templates" / f"{kind}.{language}.in").read_text(encoding="utf-8")
-            parts = re.split(r"^\[(\w+)\].*\n", text, flags=re.MULTILINE)[1:]
-            pairs = zip(parts[::2], parts[1::2], strict=True)
-            self.sections |= {name: Template(section.rstrip("\n")) for name, section in pairs}
+        text = (files(__package__) / "templates" / f"model.{language}.in").read_text(encoding="utf-8")
+        parts = re.split(r"^\[(\w+)\].*\n", text, flags=re.MULTILINE)[1:]
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        self.sections = {name: Template(section.rstrip("\n")) for name, section in pairs}
 
     def fill(self, section: str, **words: Any) -> str:
         one = f"{section}_one"
@@ -48,12 +46,9 @@ class SourceCode:
         points = (self.declare(f"{self.words['prefix']}points{k}", own) for k, own in enumerate(self.content.tables))
         functions, kernels = self._kernels()
         members = [self._words(number, kernel) for number, kernel in enumerate(kernels)]
-        parts = "\n\n".join(self.fill("member", **own) for own in members)
-        methods = self._methods(members)
-        return (
-            self.fill("file", points="\n".join(points), functions=functions, members=parts, methods=methods, **words)
-            + "\n"
-        )
+        words |= {"points": "\n".join(points), "functions": functions, "methods": self._methods(members)}
+        text = self.fill("file", members="\n\n".join(self.fill("member", **own) for own in members), **words)
+        return f"{text}\n"
 
     def _words(self, number: int, kernel: str) -> dict[str, Any]:
         """The words in the sections about a member."""
@@ -93,16 +88,15 @@ class SourceCode:
     def _methods(self, members: Sequence[dict[str, Any]]) -> str:
         """The functions named after the methods of the model."""
         content = self.content
+        average = "average_outputs" if content.classes is None else "average_probabilities"
+        words = {"average": "\n".join(self.fill(average, **own) for own in members)}
         if content.classes is None:
-            average = "\n".join(self.fill("average_outputs", **own) for own in members)
-            return self.fill("regression", average=average)
-        calibrations = sorted({own["function"] for own in members})
+            return self.fill("regression", **words)
         return self.fill(
             "classification",
-            classes=len(content.classes),
+            **words,
             most=max(own["k"] for own in members),
-            calibrations="\n\n".join(self.fill(name, classes=len(content.classes)) for name in calibrations),
-            average="\n".join(self.fill("average_probabilities", **own) for own in members),
+            calibrations="\n\n".join(self.fill(name) for name in sorted({own["function"] for own in members})),
             decision=self.fill("decision_of_probabilities" if content.mixes else "decision_of_outputs"),
             choose=self.fill("choose"),
         )
