@@ -1,4 +1,4 @@
-"""The effect of halving and doubling each constant of the search (`lssvm.tune.CONSTANTS`) on a folder of public tables.
+"""The effect of halving and doubling each constant of the search (`CONSTANTS`) on a folder of public tables.
 
     python -m benchmarks.constants --data FOLDER [--splits 0] [--sets NAME ...] [--rows 3000] [--only CONSTANT ...]
                                    [--jobs N]

@@ -24,8 +24,8 @@ from lssvm.losses import LOSSES
 from lssvm.problem import Problem, solve_classes
 from lssvm.system import BatchedPairs, BinaryProblem, batches
 from lssvm.tune.classes import simplest, with_C_of_more_rows
+from lssvm.tune.constants import part_of
 from lssvm.tune.criteria import LooLogLoss
-from lssvm.tune.samples import part_of
 from lssvm.tune.widths import Candidate, WidthSearch
 
 CODINGS = ["one-vs-rest", "one-vs-one"]

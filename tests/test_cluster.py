@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from lssvm import LSSVC, LSSVR, arrays, cluster, diagnose, kernels, load, save, sparsify
 from lssvm.cluster import DaskChunks
-from lssvm.stream import Chunks
+from lssvm.stream.sources import Chunks
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")

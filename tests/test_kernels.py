@@ -536,7 +536,7 @@ def test_half_of_the_values_fill_a_symmetric_matrix(kernel, rows):
     X = np.random.default_rng(0).standard_normal((rows, 5))
     X[-1] = X[0]
     whole = kernel.fill(np.full((rows, rows), np.nan), X, X)
-    assert_allclose(kernel.fill_symmetric(np.full((rows, rows), np.nan), X, X), whole, rtol=0, atol=1e-14)
+    assert_allclose(kernel.fill(np.full((rows, rows), np.nan), X, X, symmetric=True), whole, rtol=0, atol=1e-14)
 
 
 # Functions of the user ------------------------------------------------------------------------------------------------
@@ -617,7 +617,7 @@ def test_columns_of_infinite_width_take_no_time(kernel, namespace, monkeypatch):
     A, B, H = (xp.asarray(a) for a in (X, Z, G))
     assert_allclose(arrays.to_numpy(kernel(widths)(A, B)), part(X[:, used], Z[:, used]), rtol=1e-13)
     assert_allclose(
-        arrays.to_numpy(kernel(widths).fill_symmetric(xp.zeros((9, 9)) + 0.0 * A[:, :9], A, A)), part(X[:, used])
+        arrays.to_numpy(kernel(widths).fill(xp.zeros((9, 9)) + 0.0 * A[:, :9], A, A, symmetric=True)), part(X[:, used])
     )
     found = arrays.to_numpy(kernel(widths).gradient(A, B, H))
     assert_allclose(found[:, used], part.gradient(X[:, used], Z[:, used], G), rtol=1e-12)

@@ -331,8 +331,6 @@ def test_integers_that_repeat_or_have_gaps_do_not_number_the_rows(frame):
         assert "numbers the rows" not in report.to_html(model)
     model.fit(table[["number"]], worth)
     assert "numbers the rows" in report.to_html(model)
-    note = "column 'number' numbers the rows"
-    assert section(report.to_html(model, about={"warnings": [note]}), "data").count("numbers the rows") == 1
 
 
 def test_notes_are_shown_once_and_where_they_belong():

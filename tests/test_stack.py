@@ -14,9 +14,9 @@ from lssvm import LSSVC, LSSVR, diagnose, kernels, load, save, sparsify
 from lssvm.estimators import planning
 from lssvm.kernels import RBF, Additive, Linear, Matern, Spline, Stack
 from lssvm.problem import Problem
-from lssvm.sparsify import random_bases
-from lssvm.tune import average_weights, leave_one_out, mixture_weights
-from lssvm.tune.leave_one_out import PULL
+from lssvm.sparsify import bases
+from lssvm.tune import leave_one_out
+from lssvm.tune.leave_one_out import PULL, average_weights, mixture_weights
 from lssvm.tune.search import first_stage
 
 GIVEN = [RBF(1.5), Matern(3.0, nu=0.5), Linear()]
@@ -321,7 +321,7 @@ def test_the_default_has_as_many_members_as_the_time_allows(monkeypatch):
 
 @pytest.mark.slow
 def test_the_default_has_one_member_if_that_leaves_nothing_to_explain(monkeypatch):
-    monkeypatch.setattr(random_bases, "SIZES", (300, 300, 300))  # saves time
+    monkeypatch.setattr(bases, "SIZES", (300, 300, 300))  # saves time
     rng = np.random.default_rng(0)
     X = rng.uniform(-3.0, 3.0, (2200, 2))
     y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.003 * rng.standard_normal(2200)

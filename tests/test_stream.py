@@ -12,10 +12,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.model_selection import PredefinedSplit
 
-from lssvm import LSSVC, LSSVR, arrays, kernels, sparsify, stream, system, tune
+from lssvm import LSSVC, LSSVR, arrays, kernels, sparsify, system, tune
 from lssvm.estimators import chunks as chunk_fits
-from lssvm.stream import fingerprint
 from lssvm.stream import sources as stream_rows
+from lssvm.stream import sums as stream_sums
+from lssvm.stream.sources import fingerprint
 
 
 @pytest.fixture
@@ -228,7 +229,7 @@ KINDS = ["list", "function", "generator", "arrays", "frames", "memory maps", "pa
 @pytest.mark.parametrize("kind", KINDS)
 def test_sources_give_the_same_bits(rows, kind, tmp_path, monkeypatch):
     X, y, weight, new = rows
-    monkeypatch.setattr(stream.sources, "CHUNK_BYTES", 170 * 8 * 3)
+    monkeypatch.setattr(stream_rows, "CHUNK_BYTES", 170 * 8 * 3)
     model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
     expected = clone(model).fit_chunks(split(X, y, weight))
     source, names = source_of(kind, X, y, weight, tmp_path)
@@ -328,14 +329,14 @@ def test_empty_chunks_and_chunks_of_no_weight(rows):
 
 def test_a_sample_is_uniform_and_adds_in_any_order():
     values = np.arange(3000.0)
-    parts = [stream.sample_rows(50, i, values[i * 300 : (i + 1) * 300]) for i in range(10)]
+    parts = [stream_rows.sample_rows(50, i, values[i * 300 : (i + 1) * 300]) for i in range(10)]
     total = sum(parts[1:], parts[0])
     other = parts[7] + (parts[2] + sum((parts[i] for i in (9, 0, 1, 3, 4, 5, 6)), parts[8]))
     assert len(np.unique(total.arrays[0])) == 50
     assert np.array_equal(other.arrays[0], total.arrays[0])
     first, second = values[:500], values[500:]
     means = [
-        np.mean((stream.sample_rows(40, 2 * i, first) + stream.sample_rows(40, 2 * i + 1, second)).arrays[0])
+        np.mean((stream_rows.sample_rows(40, 2 * i, first) + stream_rows.sample_rows(40, 2 * i + 1, second)).arrays[0])
         for i in range(200)
     ]
     assert abs(np.mean(means) - 1499.5) < 4 * 866.0 / np.sqrt(40 * 200)
@@ -387,7 +388,7 @@ def test_intervals_from_a_sample_equal_real_refits(rows, how, monkeypatch):
     """Each row of the sample is left out of the machine of all 600 rows; ranks are those of the sample's size."""
     X, y, weight, new = rows
     y = y[:, 0]
-    monkeypatch.setattr(stream.sums, "SAMPLE_ROWS", 70)
+    monkeypatch.setattr(stream_sums, "SAMPLE_ROWS", 70)
     monkeypatch.setattr(chunk_fits, "SAMPLE_ROWS", 70)
     model = LSSVR(kernels.RBF(2.0), C=10.0, steps=[sparsify.Given(X[:40])])
     found = clone(model)
@@ -473,7 +474,7 @@ def test_tuples_of_chunks_and_of_frames(rows):
 def test_mistakes(rows):
     X, y, _, _ = rows
     growing = []
-    with pytest.raises(ValueError, match=r"600 rows in the first pass and 1200 in pass 2: .* the same every time"):
+    with pytest.raises(ValueError, match=r"the number of rows was 600 and is now 1200.* the same rows"):
         LSSVR(kernels.RBF(1.0), C=1.0).fit_chunks(
             lambda: iter([(X, y)] * (growing.append(1) or max(1, len(growing) - 1)))
         )

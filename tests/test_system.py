@@ -420,6 +420,7 @@ def systems():
         if name != "reduced":
             calls["loo_path"] = lambda f=factor: np.concatenate([block for _, block in f.loo_path([ridge])])
         if name == "dual":
+            calls["inverse"] = lambda f=factor, new=new: f.with_inverse().smoother(new, ridge)
             calls["criterion"] = lambda f=factor: f.criterion(False)[1]
         if name in ("primal", "wide"):
             lower = L if name == "primal" else every_row
@@ -442,7 +443,7 @@ def test_the_inverse_of_a_system_by_either_route():
     K, _, y, weights, _ = data()
     P, a = system.dual_inverse(K.copy(), y, weights, 0.1)
     factor = system.factorise_dual(K.copy(), y, weights, 0.1)
-    assert_allclose(P, factor.root @ factor.root.T, rtol=1e-10, atol=1e-12)
+    assert_allclose(P, factor.Q @ factor.Q.T, rtol=1e-10, atol=1e-12)
     assert_allclose(P, P.T, rtol=0, atol=1e-14 * np.abs(P).max())
     assert_allclose(a, P @ (np.sqrt(weights)[:, None] * y), rtol=1e-9, atol=1e-10)
     assert system.dual_inverse(-np.eye(len(K)), y, weights, 0.1) is None

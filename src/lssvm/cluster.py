@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from . import arrays
-from .stream import add_all, groups
+from .stream.sources import add_all, groups
 
 NO_WORKERS = 30.0  # seconds without a running worker after which a fit gives up
 REMEDY = (

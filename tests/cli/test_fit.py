@@ -99,7 +99,7 @@ def test_losses_that_need_all_rows_are_refused_in_chunks(run, folder, monkeypatc
     )
     result = run("fit", "l.csv", "-y", "who", "-o", "w.lssvm", "--loss", "logistic")
     assert result.exit_code == 1
-    assert "only --loss squared and --coding one-vs-rest are available" in result.stderr
+    assert "one class against the rest, got loss='logistic', coding='auto': write loss='squared'" in result.stderr
     assert run("fit", "l.csv", "-y", "who", "-o", "w.lssvm", "--loss", "squared").exit_code == 0
 
 

@@ -151,7 +151,6 @@ def test_columns_that_number_the_rows_are_reported(folder, run):
     (folder / "t.csv").write_text(lines(rows, ("row no", "shuffled", "repeated", "age", "price")))
     result = run("fit", "t.csv", "-y", "price", "-o", "m.lssvm")
     found = [line for line in result.stderr.splitlines() if "numbers the rows" in line]
-    assert found == load("m.lssvm").table_["warnings"][:2]
     assert found == [
         "column 'row no' numbers the rows: drop it with --drop 'row no', unless their order matters",
         "column 'shuffled' numbers the rows: drop it with --drop shuffled, unless their order matters",

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.utils import Bunch
 
 from lssvm import LSSVR, datasets, kernels, sparsify
-from lssvm.sparsify import Learned, RandomlyPivoted, learned
+from lssvm.sparsify import Learned, RandomlyPivoted, bases
 
 
 @pytest.mark.slow
@@ -54,8 +54,8 @@ def test_kernels_of_learned_points_are_parted_by_more_than_chance(gap, winner):
     place = lambda losses, loo: Bunch(score=losses.mean(), losses=losses, loo=loo)  # noqa: E731
     first, second = losses + noise - noise.mean(), losses - gap
     trails = [[place(first + 1.0, 1.1), place(first, 0.4)], [place(second + 1.0, 1.0), place(second, 0.5)]]
-    assert learned._winner(trails) == winner
-    assert learned._winner(trails[::-1]) == 1 - winner
+    assert bases._winner(trails) == winner
+    assert bases._winner(trails[::-1]) == 1 - winner
 
 
 @pytest.mark.filterwarnings("ignore:C = ")

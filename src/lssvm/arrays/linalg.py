@@ -148,7 +148,7 @@ def row_squares(A: Array, factors: Array | None = None) -> Array:
     xp = namespace(A)
     if is_numpy(A) and factors is None:
         return np.einsum("ij,ij->i", A, A)
-    if is_torch(A) and factors is None:
+    if is_torch(A) and factors is None:  # fewer calls of the device
         return xp.linalg.vector_norm(A, axis=1) ** 2
     out = empty((A.shape[0],), A)
     for rows in row_blocks(A.shape[0], 8 * A.shape[1], A):
@@ -259,7 +259,8 @@ def _whiten_halves(Z: Array, L: Array, transpose: bool) -> None:
         inverse = solve_lower(L, identity(n, L))
         Z[...] = Z @ (inverse.T if transpose else inverse)
         return
-    head, tail = slice(0, n // 2), slice(n // 2, n)
+    half = 128 * math.ceil(n / 256)  # products of such widths are fast
+    head, tail = slice(0, half), slice(half, n)
     first, last = (head, tail) if transpose else (tail, head)
     _whiten_halves(Z[:, first], L[first, first], transpose)
     _multiply(Z[:, last], Z[:, first], L[tail, head].T if transpose else L[tail, head], -1.0, keep=1.0)
@@ -302,13 +303,12 @@ def invert_lower(L: Array) -> Array:
     return L
 
 
-def condition(L: Array, norm: Array | float, inverse: Array | None = None) -> float:
-    """Estimate of the condition number of L L' in the 1-norm; `norm` is the 1-norm of L L'."""
+def condition(L: Array, norm: Array | float, inverse: Array) -> float:
+    """Estimate of the condition number of L L' in the 1-norm; `norm` is that of L L', `inverse` is L^-1."""
     if is_numpy(L):
         reciprocal = lapack.dpocon(L.T, float(norm), uplo="U")[0] if L.size else 1.0
         return float(1.0 / reciprocal) if reciprocal > 0 else float("inf")
     xp = namespace(L)
-    inverse = invert_lower(L + 0.0) if inverse is None else inverse
     return float(norm * xp.max(xp.sum(xp.abs(inverse.T @ inverse), axis=0)))
 
 
@@ -318,19 +318,14 @@ def is_small(rows: int, columns: int) -> bool:
     return columns <= SMALL[0] and rows * columns <= SMALL[1]
 
 
-def _parts(n: int) -> list[slice]:
-    """Up to 32 parts of n columns, each at least 256 wide: work on triangles then consists of matrix products."""
-    width = max(256, 128 * math.ceil(n / (32 * 128)))
-    return [slice(start, min(start + width, n)) for start in range(0, n, width)]
-
-
 def _gram_of_parts(A: Array) -> Array:
-    """A'A from matrix products, at about half the cost of the full product."""
+    """A'A from products of up to 32 parts, each at least 256 wide, at about half the cost of the full product."""
     if is_small(*A.shape):
         G = A.T @ A
         return 0.5 * (G + G.T)
     G = empty((A.shape[1], A.shape[1]), A)
-    for part in _parts(A.shape[1]):
+    width = max(256, 128 * math.ceil(A.shape[1] / (32 * 128)))  # products of such widths are fast
+    for part in (slice(start, start + width) for start in range(0, A.shape[1], width)):
         block = A[:, part].T @ A[:, : part.stop]
         own = block[:, part.start :]
         G[part, : part.start] = block[:, : part.start]

@@ -120,8 +120,6 @@ def add_outer(B: Array, u: Array, v: Array) -> Array:
         return B.addr_(u, v)
     if is_numpy(B) and B.size and B.flags.c_contiguous:
         return blas.dger(1.0, v, u, a=B.T, overwrite_a=1).T
-    if is_numpy(B) and B.size and B.flags.f_contiguous:
-        return blas.dger(1.0, u, v, a=B, overwrite_a=1)
     for rows in row_blocks(B.shape[0], 8 * B.shape[1], B):
         B[rows, :] += u[rows, None] * v[None, :]
     return B
@@ -148,9 +146,14 @@ def put(A: Array, index: Any, values: Array) -> Array:
     if is_numpy(A) or is_torch(A) or is_cupy(A):
         A[index] = values
         return A
-    changed = to_numpy(A).copy()
-    changed[tuple(map(to_numpy, index)) if isinstance(index, tuple) else to_numpy(index)] = to_numpy(values)
-    A[...] = like(changed, A)
+    return _on_copy(np.ndarray.__setitem__, A, index, values)
+
+
+def _on_copy(change: Callable[[np.ndarray, Any, np.ndarray], None], A: Array, index: Any, values: Array) -> Array:
+    """A after `change` on a NumPy copy of it."""
+    copy = to_numpy(A).copy()
+    change(copy, tuple(map(to_numpy, index)) if isinstance(index, tuple) else to_numpy(index), to_numpy(values))
+    A[...] = like(copy, A)
     return A
 
 
@@ -161,9 +164,7 @@ def add_at(A: Array, index: tuple[Array, ...], values: Array) -> Array:
     elif is_torch(A):
         A.index_put_(tuple(namespace(A).asarray(part, device=A.device) for part in index), values, accumulate=True)
     else:
-        changed = to_numpy(A).copy()
-        np.add.at(changed, tuple(map(to_numpy, index)), to_numpy(values))
-        A[...] = like(changed, A)
+        return _on_copy(np.add.at, A, index, values)
     return A
 
 

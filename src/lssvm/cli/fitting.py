@@ -80,26 +80,19 @@ def fit(
     from .roles import Rows, listed, plan
 
     start = perf_counter()
-    source, seen = open_table(data, **reading), program.row_counter("reading")
-    roles, scans, remarks = plan(source, target, task=task, drop=drop, categorical=categorical, seen=seen)
+    source = open_table(data, **reading)
+    roles, scans, remarks = plan(source, target, task=task, drop=drop, categorical=categorical)
     for remark in remarks:
         say(remark)
     read = perf_counter()
     if not roles.labels and (loss or coding):
-        raise click.UsageError(
-            f"{'--loss' if loss else '--coding'} is for classification, but {target!r} contains numbers to predict: "
-            "omit it, or use --task classification."
-        )
+        what = f"is for classification, but {target!r} contains numbers to predict"
+        raise click.UsageError(f"{'--loss' if loss else '--coding'} {what}: omit it, or use --task classification.")
     model: Any = LSSVR(robust=robust)
     if roles.labels:
         model = LSSVC(robust=robust, loss=loss or "auto", coding=coding or "auto")
     n_rows, n_columns = scans[target].rows, _encoded_columns(roles, scans)
     chunked = _needs_chunks(n_rows, n_columns)
-    if chunked and (loss not in (None, "auto", "squared") or coding == "one-vs-one"):
-        raise ValueError(
-            f"Fitting {n_rows} rows at once would take more than half of the free memory, and in chunks only "
-            "--loss squared and --coding one-vs-rest are available: omit these options, or fit fewer rows."
-        )
     rows = Rows(source, roles, drop=missing == "drop")
     with program.recorded_warnings() as raised:
         if chunked:
@@ -111,8 +104,7 @@ def fit(
             for name, is_text in roles.inputs.items():
                 if not is_text and numbers_rows(X[name].to_numpy()):
                     remedy = f"drop it with --drop {shlex.quote(name)}, unless their order matters"
-                    remarks.append(f"column {name!r} numbers the rows: {remedy}")
-                    say(remarks[-1])
+                    say(f"column {name!r} numbers the rows: {remedy}")
         label = f"fitting {n_rows} rows, {counted(len(roles.inputs), 'column')}"
         line = progress.Line(label) if program.shows_progress() else nullcontext(lambda share: None)
         with line as listener, progress.listening(listener):

@@ -40,17 +40,14 @@ def load_model(path: str) -> tuple[Any, Roles]:
     model = load(path)
     if "columns" in getattr(model, "table_", {}):
         raise ValueError(
-            f"{path!r} was written by lssvm fit of version 0.1, which encoded the columns in another way: fit it again."
+            f"{path!r} was written by version 0.1, which encoded the columns in another way: fit it again."
         )
     if not hasattr(model, "feature_names_in_"):
-        raise ValueError(
-            f"{path!r} was fitted in Python to an array, which has no column names: use it from Python (lssvm.load), "
-            "or fit it to a frame or with lssvm fit."
-        )
+        what = "was fitted in Python to an array, which has no column names"
+        raise ValueError(f"{path!r} {what}: use it from Python (lssvm.load), or fit it to a frame or with lssvm fit.")
     if not hasattr(model, "classes_") and not model.fitted_.layout.single:
-        raise ValueError(
-            f"{path!r} predicts several targets: use it from Python (lssvm.load), or fit one model for each."
-        )
+        remedy = "use it from Python (lssvm.load), or fit one model for each"
+        raise ValueError(f"{path!r} predicts several targets: {remedy}.")
     return model, Roles.of(model)
 
 
@@ -84,20 +81,12 @@ def model_facts(model: Any) -> dict[str, Any]:
     return result
 
 
-def _share(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
-    """Check a coverage."""
-    if value is not None and not 0 < value < 1:
-        percent = f": {value:g} % is {value / 100:g}" if 1 < value < 100 else ", e.g. 0.9"
-        raise click.BadParameter(f"{value:g} is not between 0 and 1{percent}.")
-    return value
-
-
 @main.command()
 @program.model_argument
 @program.data_argument
 @click.option("-o", "--output", metavar="CSV", type=FILE, help="File for the predictions; standard output by default.")
-@click.option("--interval", type=float, metavar="COVERAGE", callback=_share, help=INTERVAL)
-@click.option("--set", "coverage", type=float, metavar="COVERAGE", callback=_share, help=SET)
+@click.option("--interval", type=float, metavar="COVERAGE", help=INTERVAL)
+@click.option("--set", "coverage", type=float, metavar="COVERAGE", help=SET)
 @click.option("--proba", is_flag=True, help="Add the probability of each class.")
 @click.option("--raw", is_flag=True, help="Write class names unchanged, even if they look like formulas.")
 @program.reading_options
@@ -136,7 +125,6 @@ def predict(
         found = ", ".join(map(repr, map(str, formulas[:5]))) + (" ..." if len(formulas) > 5 else "")
         say(f"class names that a spreadsheet would run as formulas get a leading ' ({found}); use --raw to omit it")
     on_terminal = output is None and sys.stdout.isatty()
-    seen = (lambda rows: None) if output is None else program.row_counter("predicting")
     scored = roles.target in source.names
     names = [*roles.inputs, *([str(roles.target)] if scored else [])]
     unknown: Counter[str] = Counter()
@@ -155,7 +143,8 @@ def predict(
                     printable(_csv_lines([columns])) + text
                 )  # labels must not control a terminal, wherever it is read
             click.echo(text.encode(), file, nl=False)
-            seen(batch.start + batch.rows)
+            if output is not None:
+                program.show_rows("predicting", batch.start + batch.rows)
     for category, count in unknown.most_common(LISTED):
         rows = counted(count, "row")
         say(f"the category {category} ({rows}) is unknown to the model and is treated as different from all known ones")
@@ -254,9 +243,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
         source = open_table(data, **reading)
         roles.check(source)
         if roles.target is None:
-            raise ValueError(
-                f"{model} was saved in Python, without the name of the target: use lssvm.report in Python."
-            )
+            raise ValueError(f"{model} was saved in Python, without the name of the target: use lssvm.report there.")
         if roles.target not in source.names:
             raise ValueError(f"{data} lacks the target column {roles.target!r}: add it, or omit DATA.")
         rows["X"], rows["y"] = Rows(source, roles).all()

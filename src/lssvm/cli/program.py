@@ -193,7 +193,8 @@ def recorded_warnings() -> Iterator[list[str]]:
 # Progress -------------------------------------------------------------------------------------------------------------
 def shows_progress() -> bool:
     """Whether to show progress: only on a terminal, and not with --json."""
-    return sys.stderr.isatty() and not click.get_current_context().params.get("as_json")
+    context = click.get_current_context(silent=True)
+    return sys.stderr.isatty() and not (context is not None and context.params.get("as_json"))
 
 
 def progress_line(text: str) -> None:
@@ -202,6 +203,6 @@ def progress_line(text: str) -> None:
         progress.write(sys.stderr, f"\r\x1b[K{text}")
 
 
-def row_counter(label: str) -> Callable[[int], None]:
-    """A function that shows how many rows have been read or predicted."""
-    return lambda rows: progress_line(f"{label}: {counted(rows, 'row')}")
+def show_rows(label: str, rows: int) -> None:
+    """Show how many rows have been read or predicted."""
+    progress_line(f"{label}: {counted(rows, 'row')}")

@@ -25,10 +25,7 @@ from .program import parts_of
 DELIMITERS = ",;\t|"
 SPELLED = {"\t": "tabs", ";": "semicolons", "|": "bars"}
 HINT = " The first line looks like data ({}): if it contains no column names, use --no-header."
-ONE_COLUMN = (
-    " Only one column was found, {}: if there are more, give the --delimiter; if there are lines above the column "
-    "names, remove them."
-)
+ONE_COLUMN = " Only one column was found, {}: if there are more, give the --delimiter, or remove lines above the names."
 STATED_DELIMITER = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
 UNEQUAL_CELLS = re.compile(r"Row #(\d+): Expected \d+ columns, got (\d+)")  # in messages of pyarrow
 UNCLOSED = "look for an unclosed quotation mark."
@@ -217,10 +214,8 @@ def _open_text(
 
     first = head[0]
     if header is None and len(head) > 1 and all(map(_looks_numeric, first)):
-        raise TableError(
-            f"{name}: the first line looks like data, not like column names ({', '.join(first[:4])} ...). Use "
-            "--no-header, add a line of names at the top, or, if these are names, use --header."
-        )
+        what = f"the first line looks like data, not like column names ({', '.join(first[:4])} ...)"
+        raise TableError(f"{name}: {what}. Use --no-header, add a line of names or, if these are names, use --header.")
     data = _data_cells(head) if header is None else []
     hint = HINT.format(quoted(data[0])) if data else ""
     names = tuple(f"column{c + 1}" if header is False else cell.strip() for c, cell in enumerate(first))
@@ -297,9 +292,8 @@ def _sniff(lines: Sequence[str]) -> str:
 
 def _decimal_comma(head: Sequence[Sequence[str]]) -> bool:
     cells = {cell.strip() for line in head[1:] for cell in line}
-    return any("," in cell and is_number(cell, ",") for cell in cells) and not any(
-        "." in cell and is_number(cell) for cell in cells
-    )
+    with_comma, with_point = (any(mark in cell and is_number(cell, mark) for cell in cells) for mark in ",.")
+    return with_comma and not with_point
 
 
 def _looks_numeric(text: str) -> bool:
@@ -316,10 +310,8 @@ def _data_cells(head: Sequence[Sequence[str]]) -> list[str]:
 def _check_names(names: Sequence[str], source: str, hint: str = "") -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if "" in twice:
-        raise TableError(
-            f"{source}: {list(names).count('')} columns have no name: give them names or, if they are empty, remove "
-            f"the delimiters at the ends of the lines.{hint}"
-        )
+        remedy = "give them names or, if they are empty, remove the delimiters at the ends of the lines"
+        raise TableError(f"{source}: {list(names).count('')} columns have no name: {remedy}.{hint}")
     if twice:
         raise TableError(f"{source}: the column name {twice[0]!r} is duplicated: give each column a unique name.{hint}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from ..progress import counted
 from ..tables.cells import ABSENT, DATE, MOST_LABELS, SIGNED, ColumnScan, is_number, texts_of
+from .program import show_rows
 from .reading import BATCH_CELLS, Batch, Source, TableError, odd_cells, plain_name, quoted
 
 MOST_CLASSES = 10  # integers with at most this many distinct values are classes
@@ -45,10 +46,8 @@ class Roles:
         """Raise TableError if the table lacks columns."""
         absent = [name for name in self.inputs if name not in source.names]
         if absent:
-            raise TableError(
-                f"{source.name} lacks {counted(len(absent), 'column')} that the model needs: {listed(absent)}. "
-                + _closest(absent[0], source)
-            )
+            lacking = f"{counted(len(absent), 'column')} that the model needs: {listed(absent)}"
+            raise TableError(f"{source.name} lacks {lacking}. {_closest(absent[0], source)}")
 
     def frame(self, batch: Batch) -> Any:
         """The input columns of a batch as a pyarrow table, which the estimators accept."""
@@ -117,26 +116,18 @@ class Rows:
         return pyarrow.concat_tables([X for X, _ in batches]), np.concatenate([y for _, y in batches])
 
 
-def scan(
-    source: Source, names: Sequence[str], seen: Callable[[int], None] = lambda rows: None
-) -> dict[str, ColumnScan]:
+def scan(source: Source, names: Sequence[str]) -> dict[str, ColumnScan]:
     """Scan some columns of a source in one pass."""
     found = {name: ColumnScan() for name in names}
     for batch in source.batches(names):
         for name, column in found.items():
             column.add(batch.columns[name], batch.rows, source.decimal, batch.number)
-        seen(batch.start + batch.rows)
+        show_rows("reading", batch.start + batch.rows)
     return found
 
 
 def plan(
-    source: Source,
-    target: str,
-    *,
-    task: str | None = None,
-    drop: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    seen: Callable[[int], None] = lambda rows: None,
+    source: Source, target: str, *, task: str | None = None, drop: Sequence[str] = (), categorical: Sequence[str] = ()
 ) -> tuple[Roles, dict[str, ColumnScan], list[str]]:
     """Scan a table and decide on the roles of its columns; returns them, the scans, and messages about them."""
     for option, names in (("-y", [target]), ("--drop", drop), ("--categorical", categorical)):
@@ -148,16 +139,7 @@ def plan(
     if target in categorical:
         raise click.UsageError(f"--categorical {target!r}: this is the target (-y); use --task classification.")
     names = [name for name in source.names if name != target and name not in drop]
-    if not names:
-        raise TableError(
-            f"{source.name} has no column besides the target {target!r}, so there is nothing to learn from: add "
-            f"columns, or drop fewer.{source.hint}"
-        )
-    scans = scan(source, [target, *names], seen)
-    if scans[target].rows < 2:
-        raise TableError(
-            f"{source.name} has 1 row, but at least 2 are required, and 30 or more to evaluate a model: add rows."
-        )
+    scans = scan(source, [target, *names])
     remarks = list(source.notes)
     labels = _labels(source, target, scans[target], task, remarks)
     inputs: dict[str, bool] = {}
@@ -170,16 +152,15 @@ def plan(
         inputs[name] = name in categorical or not scans[name].is_number
         if not inputs[name] and scans[name].odd:
             option = shlex.quote(name)
-            remedy = (
-                f"correct it, leave the cell empty if it is missing, or use --categorical {option} or --drop {option}"
-            )
+            remedy = f"correct it, leave the cell empty, or use --categorical {option} or --drop {option}"
             raise odd_cells(source.name, name, scans[name].odd_values, remedy, scans[name].odd)
     dropped = []
     for reason, own in useless.items():
         columns, verb = ("column", "is") if len(own) == 1 else ("columns", "are")
         dropped.append(f"{columns} {listed(list(map(repr, own)))} {verb} dropped: {reason}")
     if not inputs:
-        raise TableError("\n  ".join([f"{source.name}: no input column remains.", *dropped]))
+        fault = f"no input column remains besides the target {target!r}: add columns, or drop fewer"
+        raise TableError("\n  ".join([f"{source.name}: {fault}.{source.hint}", *dropped]))
     remarks += dropped
     for name, is_text in {**({target: True} if labels else {}), **inputs}.items():
         remarks += _doubts(name, scans[name], is_text)
@@ -213,11 +194,10 @@ def _labels(source: Source, target: str, column: ColumnScan, requested: str | No
     if requested is None:
         other = "; --task regression treats them as numbers" if whole else ""
         remarks.append(f"task: classification ({target!r} has {len(values)} classes: {listed(sorted(values))}{other})")
-    remarks += [
-        f"the class {word!r} of {target!r} may denote missing cells: if it does, leave these cells empty"
-        for word in ABSENT
-        if word in values
-    ]
+    for word in filter(values.__contains__, ABSENT):
+        remarks.append(
+            f"the class {word!r} of {target!r} may denote missing cells: if it does, leave these cells empty"
+        )
     exact = whole and not column.truths and all(abs(end) < 2**53 for end in column.extremes)
     return "number" if exact and not column.padded else "text"
 
@@ -268,25 +248,20 @@ def _doubts(name: str, column: ColumnScan, is_text: bool) -> Iterator[str]:
     option = shlex.quote(name)
     if not is_text:
         if column.dates:
-            yield (
-                f"column {name!r} looks like dates written as numbers ({column.extremes[0]:.0f}): use e.g. the year or "
-                f"the days since the first, or drop it with --drop {option}"
-            )
+            remedy = f"use e.g. the year or the days since the first, or drop it with --drop {option}"
+            yield f"column {name!r} looks like dates written as numbers ({column.extremes[0]:.0f}): {remedy}"
         if column.padded:
-            yield (
-                f"column {name!r} is treated as numeric, but some values have leading zeros "
-                f"({quoted(column.padded)}): if they are codes, use --categorical {option} or --drop {option}"
-            )
+            remedy = f"if they are codes, use --categorical {option} or --drop {option}"
+            zeros = f"some values have leading zeros ({quoted(column.padded)})"
+            yield f"column {name!r} is treated as numeric, but {zeros}: {remedy}"
         if 0 < column.truths < column.present:
             yield f"column {name!r} contains numbers and booleans, which are read as 1 and 0"
         return
     distinct = column.counts is None or len(column.counts) > MOST_CLASSES
     if not column.is_number and distinct and (column.all_match(SIGNED) or column.numbers >= column.odd):
-        yield (
-            f"column {name!r} is treated as text, because {column.odd} of {column.present} values "
-            f"{'is' if column.odd == 1 else 'are'} not numeric, such as {quoted(column.odd_values[0][0])}: write plain "
-            "numbers, such as -1234.5, or give the --decimal separator"
-        )
+        why = f"{column.odd} of {column.present} values {'is' if column.odd == 1 else 'are'} not numeric"
+        remedy = "write plain numbers, such as -1234.5, or give the --decimal separator"
+        yield f"column {name!r} is treated as text, because {why}, such as {quoted(column.odd_values[0][0])}: {remedy}"
     groups: dict[str, list[str]] = {}
     for text in column.counts or ():
         groups.setdefault(" ".join(text.casefold().split()), []).append(text)

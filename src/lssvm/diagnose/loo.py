@@ -15,7 +15,7 @@ from ..estimators.layout import LooValues
 from ..estimators.layout import class_codes as codes_of
 from ..estimators.regressor import distribution
 from ..problem import Problem
-from ..tune import class_errors
+from ..tune.choose_C import class_errors
 from .access import NotKnown, check_fitted, least_squares_problem
 
 

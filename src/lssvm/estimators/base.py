@@ -21,7 +21,9 @@ from ..cluster import DaskChunks, lazily
 from ..kernels import Additive
 from ..problem import Problem, refit_stably, warn_of_rounding
 from ..rules import check_parameters
-from ..tune import LeaveOneOut, describe, tune_members, warn_at_edge, warn_at_edges, warn_of_no_signal
+from ..tune import LeaveOneOut
+from ..tune.choose_C import warn_at_edge, warn_at_edges, warn_of_no_signal
+from ..tune.leave_one_out import describe, tune_members
 from . import planning
 from .fitted import FittedModel, Member
 from .layout import Layout, Table, unfitted

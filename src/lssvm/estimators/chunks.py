@@ -17,8 +17,8 @@ from ..problem import Fit, Problem, warn_of_rounding
 from ..progress import counted
 from ..sparsify import Given, Random
 from ..stream.sources import SAMPLE_ROWS, SameRows, Scan, Source, as_source, fingerprint, sample_rows
-from ..stream.sums import Passes, fit_chunks, resumed, start_stream
-from ..tune import tuned
+from ..stream.sums import Passes, as_loo_sample, fit_chunks, resumed, start_stream
+from ..tune.leave_one_out import tuned
 from .base import BaseLSSVM, followed, publish, with_callbacks
 from .fitted import FittedModel, Member
 from .layout import Layout, Table, unfitted, winning_class
@@ -213,20 +213,23 @@ class ChunkedLSSVM(BaseLSSVM):
 
         `table` is a sample of the rows, on which kernel, C and basis are chosen.
         """
-        layout, keep = reader.layout, leave_one_out == "rows" or (leave_one_out == "auto" and scan.rows <= KEPT_ROWS)
+        layout, keep = (
+            reader.layout,
+            leave_one_out == "rows" or (leave_one_out == "auto" and scan.fingerprint.rows <= KEPT_ROWS),
+        )
         count = 2 + 3 * (0 if problem.robust is None else problem.robust.iterations)  # passes, as a rule
-        expected = [progress.expect(lambda: progress.work(scan.rows, BASIS_SIZE)) for _ in range(count)]
+        expected = [progress.expect(lambda: progress.work(scan.fingerprint.rows, BASIS_SIZE)) for _ in range(count)]
         stream = start_stream(tuned(run_steps(problem, self._chunk_steps())))
         passes, kernel, points = Passes(stream.whitening, problem.robust), stream.whitening.kernel, stream.points
         same = SameRows(source, reader.rows, reader.compared, scan.fingerprint, iter(expected))
-        fit = fit_chunks(same, passes, scan.rows, 1.0 / stream.C, loo=leave_one_out != "none", keep=keep)
+        fit = fit_chunks(same, passes, scan.fingerprint.rows, 1.0 / stream.C, loo=leave_one_out != "none", keep=keep)
         (few,) = fit.passes.loo(fit.solved, True, 0, table.X, table.targets, table.weights).rows
         targets, own, *others = fit.rows() if keep else few
         solution = without_rows(kernel, stream.C, points, fit.coef, fit.solved[0].intercept)
         names = ("weights", "residuals", "leverage", "loo_residuals")
         results: dict[str, Any] = dict(zip(names, others, strict=True))
         whole = replace(solution, **results)
-        sample = fit.sample(scan.rows, table.X, *few)
+        sample = as_loo_sample(fit.passes.whitening, fit.solved, scan.fingerprint.rows, table.X, *few)
         warn_of_rounding(fit.rounding(sample, points, stream.C), stream.C)
         rows = {"targets": targets, "sample_weight": layout.sample_weights(targets, own)} if keep else {}
         rows |= {"press": None if fit.loo is None else fit.loo.press, "sample": sample}
@@ -279,7 +282,7 @@ class ChunkReader:
         labels, totals = self.model._count_labels(y, weights)
         sample = sample_rows(SAMPLE_ROWS, number, X, y, weights)
         rows = fingerprint(self.compared(X, encoded=False), given, weight)
-        return Scan(X.shape[0], int(np.count_nonzero(weights)), sample, labels, totals, rows)
+        return Scan(int(np.count_nonzero(weights)), sample, labels, totals, rows)
 
     def after(self, scan: Scan) -> tuple[ChunkReader, Table]:
         """The reader that has learned how columns and classes are coded, and the sample of rows."""
@@ -291,7 +294,7 @@ class ChunkReader:
         if scan.positive_rows < 2:
             found = counted(scan.positive_rows, "row has", "rows have")
             raise ValueError(f"chunks: {found} positive weight, but at least 2 are required.")
-        layout = self.model._with_classes(layout, scan.labels, scan.label_weights, scan.rows)
+        layout = self.model._with_classes(layout, scan.labels, scan.label_weights, scan.fingerprint.rows)
         return replace(self, layout=layout), self.model._coded(layout, X, y, weights)
 
     def rows(self, number: int, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:

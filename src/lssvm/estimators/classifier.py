@@ -19,7 +19,8 @@ from ..arrays import Array, ArrayLike
 from ..intervals.classes import set_scores, set_thresholds
 from ..kernels import RBF, Choice, Matern
 from ..problem import Fit, Problem, class_numbers, solve_classes
-from ..tune import LeaveOneOut, choose_classifier, with_C_of_more_rows
+from ..tune import LeaveOneOut
+from ..tune.classes import choose_classifier, with_C_of_more_rows
 from . import planning
 from .base import Solved, followed, on_rows, with_callbacks
 from .chunks import ChunkedLSSVM, adds_chunks

@@ -23,8 +23,9 @@ from ..kernels import Additive, Kernel, Stack
 from ..losses import LOSSES
 from ..problem import ClassFit, Fit, Problem, class_numbers, lost_digits, solve_classes, warn_of_rounding
 from ..rules import number, one_of, row_weights, values
-from ..stream import LooSample, Stream
-from ..tune import average_weights, chosen_widths, mixture_weights, residuals_of_folds, weighs_by_folds
+from ..stream.sums import LooSample, Stream
+from ..tune.constants import chosen_widths
+from ..tune.leave_one_out import average_weights, mixture_weights, residuals_of_folds, weighs_by_folds
 from .layout import Layout, LooValues, of_decision, raw_components, same_kind, winning_class
 
 OVERFLOW = "Predictions overflow: scale your features, both for fit and for predict."

@@ -21,7 +21,9 @@ from ..robust import WeightFunction, as_weight_function
 from ..rules import List, Rule, number, one_of, shown
 from ..sparsify import Given, Random
 from ..tables import Columns
-from ..tune import ROBUST_ITERATIONS, LeaveOneOut, tuned, unexplained
+from ..tune import LeaveOneOut
+from ..tune.choose_C import ROBUST_ITERATIONS, unexplained
+from ..tune.leave_one_out import tuned
 from .layout import Table
 
 MOST_STEPS = 100  # of a fit

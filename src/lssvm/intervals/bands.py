@@ -114,7 +114,7 @@ def component_deviations(problem: Problem, fit: Fit, X: Array) -> np.ndarray:
     variance = v @ arrays.to_numpy(fit.residuals)[model.rows] ** 2 / freedom
     out = np.zeros((X.shape[0], len(kernel.components(X.shape[1])), len(variance)))
     for number, (group, part) in kernel.kept(X.shape[1]).items():
-        points = factor.points if factor.whitening is None else factor.whitening.points
+        points = factor.problem.basis_points if factor.whitening is None else factor.whitening.points
         new, old = (part.evaluate(pick_columns(rows, group), pick_columns(points, group)) for rows in (X, training))
         columns = new - arrays.namespace(old).mean(old, axis=0)[None, :]
         columns = columns if factor.whitening is None else arrays.whiten_rows(columns, factor.whitening.lower)

@@ -20,7 +20,8 @@ from ..arrays import Array
 from ..kernels import Kernel
 from ..problem import Problem
 from ..tables import is_missing
-from ..tune import LeaveOneOut, chosen_widths
+from ..tune import LeaveOneOut
+from ..tune.constants import chosen_widths
 from .loo import LooModel
 from .scale import NoiseScale
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from .. import arrays
 from ..arrays import Array, cached_property
 from ..problem import Factor, Fit, Problem
-from ..stream import LooSample
+from ..stream.sums import LooSample
 
 
 class LooModel:
@@ -114,7 +114,8 @@ class FittedLoo(LooModel):
         """The factorised problem, computed when it is first needed, with the weights and C of the fit."""
         if self.factorised is not None:
             return self.factorised
-        return self.problem.replace(weights=self.fit.weights, C=self.fit.C, robust=None).factorise()
+        factor = self.problem.replace(weights=self.fit.weights, C=self.fit.C, robust=None).factorise()
+        return replace(factor, system=factor.system.with_inverse())
 
     @cached_property
     def blocks(self) -> list[np.ndarray] | None:

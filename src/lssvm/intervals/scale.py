@@ -14,7 +14,7 @@ from ..kernels import Additive, Kernel, Matern
 from ..problem import Problem, columns_by_input, varying_inputs
 from ..robust import Hampel
 from ..rules import Penalty
-from ..tune import tuned
+from ..tune.leave_one_out import tuned
 from .loo import FittedLoo
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # coverages whose interval scores are compared

@@ -41,15 +41,14 @@ class Kernel(BaseEstimator):
         """k(x, x) for every row x."""
         raise TypeError(f"{type(self).__name__} does not define diagonal(X).")
 
-    def fill(self, out: Array, X: Array, Z: Array) -> Array:
-        """Write the kernel matrix into `out`, in blocks of rows that stay within the working memory."""
+    def fill(self, out: Array, X: Array, Z: Array, *, symmetric: bool = False) -> Array:
+        """Write the kernel matrix into `out`, in blocks of rows that stay within the working memory.
+
+        For a `symmetric` matrix, Z holds the basis points of the rows X, so half of the values suffice.
+        """
         for rows in arrays.row_blocks(X.shape[0], 8 * Z.shape[0], X):
             out[rows, :] = self.evaluate(X[rows, :], Z)
         return out
-
-    def fill_symmetric(self, out: Array, X: Array, Z: Array) -> Array:
-        """As `fill`, for a symmetric matrix: Z holds the basis points of the rows X, so half of the values suffice."""
-        return self.fill(out, X, Z)
 
     def dot(self, X: Array, Z: Array, coef: Array) -> Array:
         """k(X, Z) @ coef, in blocks of rows: the whole kernel matrix is never stored."""
@@ -245,10 +244,12 @@ class _Pair(Kernel):
         self.k1 = k1
         self.k2 = k2
 
+    @np.errstate(over="ignore", invalid="ignore")
     def evaluate(self, X: Array, Z: Array) -> Array:
-        K, other = self.k1.evaluate(X, Z), self.k2.evaluate(X, Z)
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self._join(K, other)
+        return self._join(self.k1.evaluate(X, Z), self.k2.evaluate(X, Z))
+
+    def diagonal(self, X: Array) -> Array:
+        return self._join(self.k1.diagonal(X), self.k2.diagonal(X))
 
     @property
     def parts(self) -> tuple[Kernel, ...]:
@@ -274,9 +275,6 @@ class Sum(_Pair):
 
     _join = staticmethod(operator.iadd)
 
-    def diagonal(self, X: Array) -> Array:
-        return self.k1.diagonal(X) + self.k2.diagonal(X)
-
     def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
         return self.k1.terms(inputs) + self.k2.terms(inputs)
 
@@ -298,9 +296,6 @@ class Product(_Pair):
     """
 
     _join = staticmethod(operator.imul)
-
-    def diagonal(self, X: Array) -> Array:
-        return self.k1.diagonal(X) * self.k2.diagonal(X)
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
         first = self.k1.gradient(X, Z, G * self.k2.evaluate(X, Z))

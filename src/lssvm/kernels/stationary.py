@@ -51,13 +51,12 @@ class _Stationary(Kernel):
     def evaluate(self, X: Array, Z: Array) -> Array:
         return self._write(arrays.empty((X.shape[0], Z.shape[0]), X), X, Z)
 
-    def fill(self, out: Array, X: Array, Z: Array) -> Array:
+    def fill(self, out: Array, X: Array, Z: Array, *, symmetric: bool = False) -> Array:
+        if symmetric and arrays.is_numpy(out):
+            return self._write(out, X, Z, symmetric=True)
         for rows in arrays.row_blocks(X.shape[0], 32 * X.shape[1], X):  # only scaled copies of X take extra memory
             self._write(out[rows, :], X[rows, :], Z)
         return out
-
-    def fill_symmetric(self, out: Array, X: Array, Z: Array) -> Array:
-        return self._write(out, X, Z, symmetric=True) if arrays.is_numpy(out) else self.fill(out, X, Z)
 
     def _write(self, out: Array, X: Array, Z: Array, *, symmetric: bool = False) -> Array:
         """Compute distances and kernel values tile by tile, while a tile is in the cache."""
@@ -261,10 +260,16 @@ class Distances:
         xp = arrays.namespace(X, Z)
         self.sigma, self.depth = sigma, X.shape[1] + 2
         with np.errstate(over="ignore", invalid="ignore"):
-            centre = _median(Z) if Z.shape[0] else 0.0 * sigma
-            self._scale(X, Z, centre)
-            if not self.largest < FAR**2:
-                self._scale(X, Z, centre, saturate=True)
+            centre = xp.mean(Z, axis=0) if Z.shape[0] else 0.0 * sigma
+            for most in (LONG, FAR**2, np.inf):
+                self.X, self.Z = (X - centre) / sigma, (Z - centre) / sigma
+                if most == np.inf:
+                    self.X, self.Z = _saturated(X, centre, sigma), _saturated(Z, centre, sigma)
+                self.x2, self.z2 = arrays.row_squares(self.X), arrays.row_squares(self.Z)
+                self.largest = float(xp.max(self.x2) + xp.max(self.z2)) if X.shape[0] and Z.shape[0] else 0.0
+                if self.largest < most:
+                    break
+                centre = _median(Z)
         self.exact_small = exact_small or self.largest > LONG
         if self.exact_small:  # |x - z|^2 < 1e-3 (|x|^2 + |z|^2) implies |x - z|^2 < 2.2e-3 |x|^2
             long, limit = self.x2 > (-1.0 if exact_small else LONG / 2), -2.2e-3 * self.x2
@@ -273,16 +278,6 @@ class Distances:
             return
         self.left = xp.concat([self.X, self.x2[:, None], xp.ones_like(self.x2)[:, None]], axis=1)
         self.right = xp.concat([2.0 * self.Z, -xp.ones_like(self.z2)[:, None], -self.z2[:, None]], axis=1)
-
-    def _scale(self, X: Array, Z: Array, centre: Array, *, saturate: bool = False) -> None:
-        """Subtract the centre and divide by sigma."""
-        if saturate:
-            self.X, self.Z = (_saturated(A, centre, self.sigma) for A in (X, Z))
-        else:
-            self.X, self.Z = (X - centre) / self.sigma, (Z - centre) / self.sigma
-        self.x2, self.z2 = arrays.row_squares(self.X), arrays.row_squares(self.Z)
-        largest = arrays.namespace(X).max
-        self.largest = float(largest(self.x2) + largest(self.z2)) if X.shape[0] and Z.shape[0] else 0.0
 
     def write(self, out: Array, rows: slice, columns: slice, *, find: bool = False) -> Array | None:
         """Overwrite `out` with the values of those rows and columns.

@@ -27,7 +27,8 @@ from ..losses import LOSSES
 from ..problem import Fit, Problem, Step, Whitening
 from ..robust import WeightFunction
 from ..rules import MOST, Penalty, Rule, Values, one_of, row_weights, values
-from ..stream import LooSample, Sample, Stream
+from ..stream.sources import Sample
+from ..stream.sums import LooSample, Stream
 from ..system import Moments
 from ..tables import Column, Columns
 

@@ -22,7 +22,7 @@ from ..estimators import LSSVC, LSSVR
 from ..estimators.fitted import FittedModel
 from ..kernels import Kernel
 from ..robust import WeightFunction
-from ..stream import LooSample
+from ..stream.sums import LooSample
 
 DEEPEST = 100  # maximum nesting of brackets
 RANDOM_STATE_BYTES = 2**20  # memory charged for one: few are needed, and each is slow to create

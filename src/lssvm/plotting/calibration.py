@@ -279,9 +279,8 @@ class RegionCoverageDisplay(Display):
         display : RegionCoverageDisplay
         """
         diagnose.check_fitted(estimator, "estimator")
-        found = diagnose.coverage_by_region(
-            estimator, X, y, column=column, coverage=coverage, n_bins=n_bins, output=output
-        )
+        options: dict[str, Any] = {"column": column, "coverage": coverage, "n_bins": n_bins, "output": output}
+        found = diagnose.coverage_by_region(estimator, X, y, **options)
         of = "prediction" if column is None else diagnose.feature_names(estimator)[column]
         return cls(**found, coverage=coverage, of=of, name=_origin(X)).plot(ax, **kwargs)
 

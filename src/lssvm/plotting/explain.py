@@ -84,10 +84,8 @@ class WidthsDisplay(BarsDisplay):
         display : WidthsDisplay
         """
         diagnose.check_fitted(estimator, "estimator")
-        names = diagnose.feature_names(estimator)
-        return cls(inverse_widths=diagnose.inverse_widths(estimator), names=names, max_columns=max_columns).plot(
-            ax, **kwargs
-        )
+        widths, names = diagnose.inverse_widths(estimator), diagnose.feature_names(estimator)
+        return cls(inverse_widths=widths, names=names, max_columns=max_columns).plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
         order = self._bars(self.inverse_widths, "spread / width", "Widths of the columns", kwargs)
@@ -235,11 +233,9 @@ class EffectsDisplay(Panels):
         if columns is None:
             found = diagnose.importance(estimator)
             columns = found.columns[found.errors != found.full][:6].tolist()
-        label = "effect on the prediction"
-        if is_classifier(estimator):
-            label = "effect on the probability"
-            if len(estimator.classes_) == 2:
-                label = f"{label} of class {plain_text(estimator.classes_[1])}"
+        classes: Any = getattr(estimator, "classes_", ())
+        label = f"effect on the {'probability' if len(classes) else 'prediction'}"
+        label += f" of class {plain_text(classes[1])}" if len(classes) == 2 else ""
         parts = diagnose.effects(estimator, X, columns)
         return cls(effects=parts, outputs=_output_names(estimator), label=label).plot(axes, **kwargs)
 
@@ -257,7 +253,9 @@ class EffectsDisplay(Panels):
         values = part.effect.reshape(len(grid), -1)[drawn]
         style: dict[str, Any] = {"marker": "o", "markersize": 4.5} if named else {}
         style |= {"linestyle": "none"} if is_category else {}
-        for colour, output in zip(COLOURS, self._outputs_drawn(), strict=False):
+        sizes = [np.abs(part.effect.reshape(len(part.grid), -1)).max(axis=0) for part in self.effects]
+        largest = np.sort(np.argsort(-np.max(sizes, axis=0), kind="stable")[: len(COLOURS)])
+        for colour, output in zip(COLOURS, largest, strict=False):
             self._line(ax, places, values[:, output], colour, self.outputs[output], kwargs, **style)
         if named:
             words: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor", "fontsize": "small"}
@@ -268,11 +266,6 @@ class EffectsDisplay(Panels):
             ax.locator_params(axis="x", nbins=5)
         ax.axhline(0.0, **REFERENCE)
         ax.set_xlabel(plain_text(part.name))
-
-    def _outputs_drawn(self) -> np.ndarray:
-        """The outputs with the largest effects, one per colour, in their order."""
-        sizes = [np.abs(part.effect.reshape(len(part.grid), -1)).max(axis=0) for part in self.effects]
-        return np.sort(np.argsort(-np.max(sizes, axis=0), kind="stable")[: len(COLOURS)])
 
 
 class ComponentsDisplay(Panels):
@@ -347,10 +340,8 @@ class ComponentsDisplay(Panels):
         if not hasattr(estimator, "components"):
             raise ValueError(f"{type(estimator).__name__} is not additive: use kernels.Additive.")
         if estimator.fitted_.layout.encoder is not None:
-            raise ValueError(
-                "ComponentsDisplay draws columns of numbers without missing cells: draw the columns of "
-                "estimator.components(X), one per column of X, instead."
-            )
+            remedy = "draw the columns of estimator.components(X), one per column of X, instead"
+            raise ValueError(f"ComponentsDisplay draws columns of numbers without missing cells: {remedy}.")
         table = arrays.to_numpy(encoded_rows(estimator, X))  # the columns of a frame are checked by name
         names, outputs = component_names(estimator), _output_names(estimator)
         if getattr(estimator, "coding_", "") == "one-vs-one" and len(outputs) > 1:

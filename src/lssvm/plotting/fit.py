@@ -100,9 +100,9 @@ class FitDisplay(Display):
         """
         diagnose.check_fitted(estimator, "estimator")
         if len(estimator.fitted_.layout.sources) > 2 or estimator.kernel_.is_precomputed:
+            remedy = "use LeaveOneOutDisplay or EffectsDisplay"
             raise ValueError(
-                f"FitDisplay draws models of 1 or 2 inputs, this one has {estimator.n_features_in_}: use "
-                "LeaveOneOutDisplay, or use sklearn.inspection.PartialDependenceDisplay."
+                f"FitDisplay draws models of 1 or 2 inputs, this one has {estimator.n_features_in_}: {remedy}."
             )
         X, y = _rows(estimator)
         support_vectors, names = diagnose.basis_points(estimator), diagnose.feature_names(estimator)
@@ -195,10 +195,9 @@ class FitDisplay(Display):
             lines = ax.contour(x, z, p[..., 1], levels=levels, colors="#333333", linewidths=1.0)
             ax.clabel(lines, fontsize=7, fmt="%.2g")
         marks: dict[str, Any] = {"s": 16, "lw": 0.5, "ec": "white"}
-        self.points_ = [
-            ax.scatter(*self.X[self.y == c].T, label=str(label), color=colours[c], **marks)
-            for c, label in enumerate(classes)
-        ]
+        self.points_ = []
+        for c, label in enumerate(classes):
+            self.points_.append(ax.scatter(*self.X[self.y == c].T, label=str(label), color=colours[c], **marks))
         ax.set(xlim=(x[0], x[-1]), ylim=(z[0], z[-1]))
         return "Classes and their probability"
 
@@ -256,10 +255,10 @@ class LeaveOneOutDisplay(Display):
         """
         diagnose.check_fitted(estimator, "estimator")
         if isinstance(estimator, LSSVC):
-            raise ValueError(
-                "LeaveOneOutDisplay is for regression; for classification use ReliabilityDisplay, or "
-                "sklearn.metrics.ConfusionMatrixDisplay.from_predictions(y, model.loo_predictions_)."
+            remedy = (
+                "ReliabilityDisplay, or sklearn's ConfusionMatrixDisplay.from_predictions(y, model.loo_predictions_)"
             )
+            raise ValueError(f"LeaveOneOutDisplay is for regression; for classification use {remedy}.")
         rows = diagnose.loo_values(estimator)
         actual, predicted = one_output(rows.actual, output), one_output(rows.predicted, output)
         if name is None:
@@ -333,13 +332,9 @@ class ResidualsDisplay(Display):
         """
         diagnose.check_fitted(estimator, "estimator")
         rows = diagnose.loo_values(estimator)
-        display = cls(
-            predicted=one_output(rows.predicted, output),
-            residuals=one_output(rows.residuals, output),
-            weights=rows.robust,
-            n_labels=0 if rows.sampled else n_labels,
-        )
-        return display.plot(ax, **kwargs)
+        predicted, residuals = one_output(rows.predicted, output), one_output(rows.residuals, output)
+        labels = 0 if rows.sampled else n_labels
+        return cls(predicted=predicted, residuals=residuals, weights=rows.robust, n_labels=labels).plot(ax, **kwargs)
 
     def _draw(self, kwargs: dict[str, Any]) -> None:
         ax, weights, predicted, residuals = self.ax_, self.weights, self.predicted, self.residuals

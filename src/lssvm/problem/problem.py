@@ -33,11 +33,13 @@ class Factor:
 
     problem: ProblemRecord
     C: float  # the value it was factorised for, or the largest one
-    rows: np.ndarray
-    support: np.ndarray | None
-    points: Array
-    whitening: Whitening | None
     system: System
+    whitening: Whitening | None = None
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Numbers of the rows with positive weight."""
+        return self.problem.rows
 
     def fit(self, C: float | None = None) -> Fit:
         """The solution for one C, by default for the one that it was factorised for."""
@@ -45,12 +47,12 @@ class Factor:
         solution = self.system.solution(1.0 / C)
         if self.whitening is not None:
             solution = replace(solution, coef=self.whitening.expand(solution.coef))
-        fit = self.problem.fit_of(C, self.support, self.points, solution)
+        fit = self.problem.fit_of(C, solution)
         (_, X, y, weights), size, kernel = self.problem.positive_rows(), math.inf, self.problem.kernel
         if kernel.has_finite_rank and not kernel.is_precomputed:  # its basis points may be unit vectors
             diagonal = kernel.diagonal(X)
             size = math.sqrt(abs(float(arrays.namespace(diagonal).max(diagonal))))
-        rounding = rounding_error(self.system, self.whitening, self.points, C, y, weights, solution, size=size)
+        rounding = rounding_error(self.system, self.whitening, fit.points, C, y, weights, solution, size=size)
         return replace(fit, rounding=rounding)
 
     def loo_path(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
@@ -71,17 +73,13 @@ class Factor:
         kernel = self.problem.kernel
         value, terms, in_C = self._criterion(classes)
         gradient = sum(kernel.gradient(*term) for term in terms)
-        basis = None if self.whitening is None else self.points.shape[0]
+        basis = None if self.whitening is None else self.problem.basis_size
         progress.did(lambda: gradient_work(len(self.rows), basis, self.problem.X.shape[1]))
         return value, gradient, in_C
 
     def criterion_and_points(self) -> tuple[float, Array, float, Array]:
         """log PRESS and its gradient as in `criterion`, and the gradient in the basis points."""
         kernel = self.problem.kernel
-        if not self.has_point_gradient:
-            raise ValueError(
-                "There is no derivative in the basis points: they are linearly dependent, or as many as the rows."
-            )
         value, (rows, basis), in_C = self._criterion(classes=False)
         in_widths, in_points = kernel.both_gradients(*rows)
         Z, G = basis[1:]  # k(z, z') depends on both of its points; each pair is counted twice for the widths
@@ -91,16 +89,16 @@ class Factor:
     @property
     def has_point_gradient(self) -> bool:
         """True for a primal system whose basis points are linearly independent."""
-        independent = self.whitening is not None and self.whitening.rank == self.points.shape[0]
-        return independent and isinstance(self.system, system.Primal)
+        return isinstance(self.system, system.Primal) and self.whitening is not None and self.whitening.factor is None
 
     def _criterion(self, classes: bool) -> tuple[float, list[tuple[Array, Array, Array]], float]:
         """The criterion; X, Z and the derivative in k(X, Z) of each block of kernel values; the derivative in log C."""
-        X = self.problem.X if len(self.rows) == self.problem.X.shape[0] else arrays.take(self.problem.X, self.rows)
-        lower, points = (None, self.points) if self.whitening is None else (self.whitening.lower, self.whitening.points)
+        X, whitening = self.problem.positive_rows()[1], self.whitening
+        lower = None if whitening is None else whitening.lower
         value, columns, penalty, in_ridge = self.system.criterion(classes, lower)
-        if penalty is None:
-            return value, [(X, points, columns)], -in_ridge
+        if whitening is None:
+            return value, [(X, X, columns)], -in_ridge
+        points = whitening.points
         return value, [(X, points, columns), (points, points, penalty)], -in_ridge
 
     def block_residuals(self, folds: Sequence[np.ndarray], C: float) -> Array:
@@ -128,7 +126,9 @@ class Factor:
 
     def columns(self, X: Array) -> Array:
         """The columns of the factorised system at new points: kernel values, or whitened columns."""
-        return self.problem.kernel.evaluate(X, self.points) if self.whitening is None else self.whitening(X)
+        if self.whitening is not None:
+            return self.whitening.columns(self.whitening.steps(), X)
+        return self.problem.kernel.evaluate(X, self.problem.basis_points)
 
 
 @dataclass(frozen=True)
@@ -143,19 +143,17 @@ class Problem(ProblemRecord):
         C = self._known_C() if C is None else C
         rows, X, y, weights = self.positive_rows()
         if self.reduced:
-            support = rows if self.support is None else np.asarray(self.support)
             column = np.full(self.X.shape[0], -1)
-            column[support] = np.arange(len(support))
+            column[self.basis_rows] = np.arange(self.basis_size)
             K = self.columns(X, self.basis_points)
-            reduced = system.factorise_reduced(K, y, weights, column[rows], 1.0 / C)
-            return Factor(self, C, rows, support, self.basis_points, None, reduced)
+            return Factor(self, C, system.factorise_reduced(K, y, weights, column[rows], 1.0 / C))
         if self.is_dual:
             points = self.basis_points
             check_memory(len(rows), arrays.eigh_matrices(len(rows), X) if every else 1, self.X)
             ridge = None if every else 1.0 / C
             dual = system.factorise_products(lambda: self.gram(X, points), y, weights, ridge)
             progress.did(lambda: work(len(rows), None, every=every))
-            return Factor(self, C, rows, rows, points, None, dual)
+            return Factor(self, C, dual)
         return self.factorise_primal(C, every=every, wide=True, quick=quick)
 
     def factorise_primal(self, C: float, *, every: bool = False, wide: bool = False, quick: bool = False) -> Factor:
@@ -164,7 +162,7 @@ class Problem(ProblemRecord):
         With `wide`, if there are as many columns as rows, the dual system of their products is factorised.
         """
         rows, X, y, weights = self.positive_rows()
-        points, whitening = self.basis_points, self.whitening(quick=quick and not every)
+        whitening = self.whitening(quick=quick and not every)
         if not self.fits_memory:
             raise MemoryError(
                 f"{len(rows)} rows with {whitening.rank} basis points do not fit in memory, which this computation "
@@ -176,11 +174,11 @@ class Problem(ProblemRecord):
         if wide and whitening.rank >= len(rows) - 1:
             ridge = None if every else 1.0 / C
             products = system.factorise_products(lambda: arrays.gram(phi.T), y, weights, ridge, phi)
-            return Factor(self, C, rows, self.support, points, whitening, products)
+            return Factor(self, C, products, whitening)
         tolerance = system.QUICK if quick else system.ORTHOGONAL
         primal = system.factorise_primal(phi, y, weights, 1.0 / C, every_ridge=every, tolerance=tolerance)
         progress.did(lambda: 0.7 * work(len(rows), whitening.rank, every=every))
-        return Factor(self, C, rows, self.support, points, whitening, primal)
+        return Factor(self, C, primal, whitening)
 
     def _known_C(self) -> float:
         if self.C is None or self.kernel.is_free:
@@ -199,7 +197,7 @@ class Problem(ProblemRecord):
             return self.fitted
         fit = None
         if self.coefficients is not None:
-            return self.fit_of(self._known_C(), self.support, self.basis_points, Solution(*self.coefficients))
+            return self.fit_of(self._known_C(), Solution(*self.coefficients))
         if not self.fits_memory:
             fit = self._solve_in_blocks()
         elif not loo and self.is_dual and not self.reduced and arrays.is_numpy(self.X):
@@ -236,9 +234,10 @@ class Problem(ProblemRecord):
         # the eigenvalues that the factor misses are then a tenth of the ridge on average: a few tens of products
         floor = max(0.1 * len(rows) ** 2 / (C * float(weights.sum())), len(rows) * EPS * float(diagonal.sum()))
         draw = np.random.RandomState(0)
-        _, factor = iterative.randomly_pivoted(block, diagonal, iterative.rank_limit(len(rows)), floor, draw)
+        rank = math.ceil(5.0 * math.sqrt(len(rows)))  # 3 l r^2 flops cost about as much as ten products with K
+        _, factor = iterative.randomly_pivoted(block, diagonal, rank, floor, draw)
         solution = iterative.solve(product, factor, y, weights, 1.0 / C)
-        return None if solution is None else self.fit_of(C, rows, points, Solution(*solution))
+        return None if solution is None else self.fit_of(C, Solution(*solution))
 
     def _solve_in_blocks(self) -> Fit:
         """Solve the primal system from sums over blocks of rows, with a second pass for the per-row results."""
@@ -250,8 +249,7 @@ class Problem(ProblemRecord):
             if summed.serves(largest):
                 break
         warn_of_leverage(largest)
-        solution = Solution(whitening.expand(summed.coef), summed.intercept, *found)
-        return self.fit_of(C, self.support, self.basis_points, solution)
+        return self.fit_of(C, Solution(whitening.expand(summed.coef), summed.intercept, *found))
 
 
 def check_memory(n_rows: int, matrices: int, X: Array) -> None:

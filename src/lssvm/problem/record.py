@@ -184,17 +184,19 @@ class ProblemRecord:
         return np.arange(self.X.shape[1]) if self.groups is None else self.groups
 
     @property
+    def basis_rows(self) -> np.ndarray | None:
+        """Numbers of the rows that are the basis; None if it consists of other points."""
+        return None if self.points is not None else self.rows if self.is_dual else self.support
+
+    @property
     def basis_points(self) -> Array:
         """The points of the basis, which are rows unless `points` are given."""
-        support = self.rows if self.support is None or self.is_dual else np.asarray(self.support)
-        return self.kernel.basis_points(self.X, support) if self.points is None else self.points
+        return self.points if self.basis_rows is None else self.kernel.basis_points(self.X, self.basis_rows)
 
     @property
     def basis_size(self) -> int:
         """Number of basis points."""
-        if self.points is not None:
-            return int(self.points.shape[0])
-        return len(self.rows) if self.support is None else len(self.support)
+        return int(self.basis_points.shape[0]) if self.basis_rows is None else len(self.basis_rows)
 
     def subset(self, rows: np.ndarray) -> Self:
         """The same problem on fewer rows; a basis smaller than the rows stays as it is."""
@@ -220,9 +222,9 @@ class ProblemRecord:
         return self.replace(**{**plain, **changes})
 
     def whitening(self, *, quick: bool = False) -> Whitening:
-        """The factor of the kernel matrix of a basis that does not consist of the rows."""
+        """The factor of the kernel matrix of the basis."""
         points = self.basis_points
-        inputs = points if self.support is None or self.points is not None else arrays.take(self.X, self.support)
+        inputs = points if self.basis_rows is None else arrays.take(self.X, self.basis_rows)
         return whiten(self.kernel, points, self.kernel.evaluate(inputs, points), quick=quick)
 
     def binary_inputs(self) -> tuple[Array, Whitening | None]:
@@ -245,15 +247,15 @@ class ProblemRecord:
 
     def gram(self, X: Array, points: Array) -> Array:
         """The kernel matrix of some rows; `points` are their basis points."""
-        n = X.shape[0]
-        return check_finite(self.kernel.fill_symmetric(arrays.empty((n, n), X), X, points), self.kernel)
+        K = arrays.empty((X.shape[0], X.shape[0]), X)
+        return check_finite(self.kernel.fill(K, X, points, symmetric=True), self.kernel)
 
-    def fit_of(self, C: float, support: np.ndarray | None, points: Array, solution: Solution) -> Fit:
+    def fit_of(self, C: float, solution: Solution) -> Fit:
         """The fit to all rows from the solution for those with positive weight.
 
         Residuals of the other rows are those of new points. If none are given, leverages are not known (NaN).
         """
-        coef, intercept, residuals = solution.coef, solution.intercept, solution.residuals
+        coef, intercept, residuals, points = solution.coef, solution.intercept, solution.residuals, self.basis_points
         leverage, loo = solution.leverage, solution.loo_residuals
         for part in (coef, intercept) if loo is None else (coef, intercept, loo):
             if not bool(arrays.namespace(part).all(arrays.namespace(part).isfinite(part))):
@@ -270,7 +272,7 @@ class ProblemRecord:
                 if loo is not None:
                     loo = arrays.put(full, self.rows, loo)
                     leverage = arrays.put(arrays.zeros((full.shape[0],), full), self.rows, leverage)
-        return Fit(self.kernel, C, self.weights, support, points, coef, intercept, residuals, leverage, loo)
+        return Fit(self.kernel, C, self.weights, self.basis_rows, points, coef, intercept, residuals, leverage, loo)
 
     @property
     def fits_memory(self) -> bool:

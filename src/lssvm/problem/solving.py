@@ -151,7 +151,7 @@ def _solve_columns(
     columns = [(every, t) for t in arrays.to_numpy(problem.y).T]
     if n_classes > 2 and coding == "one-vs-one":
         columns = pair_rows(problem.labels, n_classes)
-    support, points = problem.rows if dual else problem.support, problem.basis_points
+    support, points = problem.basis_rows, problem.basis_points
     inputs, whitening = problem.binary_inputs()
     fits, coef = [], np.zeros((inputs.shape[1], len(columns)))
     for number, (rows, t) in enumerate(columns):

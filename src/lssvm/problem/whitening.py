@@ -35,10 +35,6 @@ class Whitening:
     def rank(self) -> int:
         return int(self.lower.shape[0])
 
-    def __call__(self, X: Array) -> Array:
-        """Whitened columns phi(X), rows x rank."""
-        return arrays.whiten_rows(self.kernel.evaluate(X, self.points), self.lower)
-
     def steps(self, R: Array | None = None, condition: float = math.inf) -> tuple[Array, ...]:
         """Lower factors that turn kernel columns into the columns phi R^-1 when applied one after the other.
 
@@ -54,7 +50,8 @@ class Whitening:
     @cached_property
     def _condition(self) -> float:
         K = arrays.gram(self.lower.T)
-        return arrays.condition(self.lower, float(arrays.namespace(K).max(arrays.namespace(K).sum(abs(K), axis=0))))
+        norm = arrays.namespace(K).max(arrays.namespace(K).sum(abs(K), axis=0))
+        return arrays.condition(self.lower, norm, arrays.invert_lower(self.lower + 0.0))
 
     def allows_plain_columns(self, rows: int, ridge: float) -> bool:
         """Whether sums of kernel columns without whitening are likely to be accurate enough, for so many rows.

@@ -33,11 +33,9 @@ def importance_section(facts: Facts) -> str:
     rest = f" The {LISTED} most important of {len(used)} columns are shown." * (len(used) > LISTED)
     rest += f" {unused} of {len(found.names)} columns {'is' if unused == 1 else 'are'} not used." * (unused > 0)
     rest += f" Computed with {found.rows} of the rows." * found.sampled
-    return (
-        f"<p>How much the error on new rows ({found.measure}) increases without the column. Columns that contain the "
-        f"same information can replace each other, so each of them looks unimportant.{rest}</p>"
-        + bar_table(("column", "error without it"), bars)
-    )
+    words = f"How much the error on new rows ({found.measure}) increases without the column. Columns that contain the "
+    words += f"same information can replace each other, so each of them looks unimportant.{rest}"
+    return f"<p>{words}</p>{bar_table(('column', 'error without it'), bars)}"
 
 
 def effects_section(facts: Facts) -> str:
@@ -52,11 +50,10 @@ def effects_section(facts: Facts) -> str:
         what = f"probability of {facts.classes[1]}"
         names = [what]
     ends = min(float(one.effect.min()) for one in found), max(float(one.effect.max()) for one in found)
-    return (
-        f"<p>How the {escaped(what)} changes with one column while the others stay as they are, on average over the "
-        f"rows{unit}. There are about equally many rows between neighbouring dots.</p>"
-        + side_by_side([_effect(one, names, ends, 100.0 if facts.classes else 1.0) for one in found])
-    )
+    words = f"How the {escaped(what)} changes with one column while the others stay as they are, on average over the "
+    words += f"rows{unit}. There are about equally many rows between neighbouring dots."
+    charts = [_effect(one, names, ends, 100.0 if facts.classes else 1.0) for one in found]
+    return f"<p>{words}</p>{side_by_side(charts)}"
 
 
 def _effect(one: Any, names: list[str], ends: tuple[float, float], unit: float) -> str:
@@ -121,8 +118,6 @@ def _findings(facts: Facts, columns: list[Column]) -> Iterator[tuple[int, str, s
     """The missing cells of each column in the rows that the model keeps, its name and what is odd about it."""
     X = np.zeros((0, sum(column.width for column in columns)))
     X = X if facts.kept is None else arrays.to_numpy(facts.kept.problem.X)
-    all_rows = facts.kept is not None and len(X) == facts.kept.total
-    notes = facts.notes(about_columns=True)
     known: dict[bytes, str] = {}
     start = 0
     for name, column in zip(facts.names, columns, strict=False):  # a precomputed kernel has no columns
@@ -130,11 +125,20 @@ def _findings(facts: Facts, columns: list[Column]) -> Iterator[tuple[int, str, s
         start += column.width
         indicator = len(column.values) if column.kind == "category" else 1
         missing = int(np.count_nonzero(cells[:, indicator])) if column.missing or column.height > 0 else 0
-        noted = any(note.startswith(f"column {name!r} ") for note in notes)
-        words = [*_column_words(column, cells, missing, all_rows and not noted)]
-        if len(cells) and np.any(cells != cells[:1]):
+        words = [f"{missing} missing ({missing / len(cells):.1%})"] if missing else []
+        if column.kind == "ignored":
+            words.append("ignored: almost every row has a different value, so it looks like an identifier")
+        if column.pooled:
+            rows = f" in {counted(int(np.count_nonzero(cells[:, -1])), 'row')}" if len(cells) else ""
+            words.append(f"rare values{rows} are treated as one value: only {len(column.values)} values are kept")
+        if len(cells) and column.width:
             other = known.setdefault(_content(column, cells), name)
-            words += [f"the same as {other}"] * (other != name)
+            if np.all(cells == cells[:1]):
+                words.append("the same value in all rows: not useful")
+            elif other != name:
+                words.append(f"the same as {other}")
+            elif column.kind == "number" and not missing and numbers_rows(cells[:, 0]):
+                words.append("numbers the rows: drop it unless their order matters")
         yield missing, name, "; ".join(words)
 
 
@@ -146,22 +150,6 @@ def _content(column: Column, cells: np.ndarray) -> bytes:
     return first[codes].tobytes()
 
 
-def _column_words(column: Column, cells: np.ndarray, missing: int, may_number: bool) -> Iterator[str]:
-    if column.kind == "ignored":
-        yield "ignored: almost every row has a different value, so it looks like an identifier"
-    if missing:
-        yield f"{missing} missing ({missing / len(cells):.1%})"
-    if column.pooled:
-        rows = f" in {counted(int(np.count_nonzero(cells[:, -1])), 'row')}" if len(cells) else ""
-        yield f"rare values{rows} are treated as one value: only the {len(column.values)} most frequent values are kept"
-    if not len(cells) or not column.width:
-        return
-    if np.all(cells == cells[:1]):
-        yield "the same value in all rows: not useful"
-    elif may_number and column.kind == "number" and not missing and numbers_rows(cells[:, 0]):
-        yield "numbers the rows: drop it unless their order matters"
-
-
 def _cut_off(facts: Facts) -> Iterator[str]:
     """Extreme values that many rows share, at least twice as many as any other value."""
     if facts.loo is None or facts.classes:
@@ -171,7 +159,7 @@ def _cut_off(facts: Facts) -> Iterator[str]:
         values, counts = np.unique(targets, return_counts=True)
         for place, words, side in ((0, "smallest", "high"), (-1, "largest", "low")):
             if counts[place] >= max(5, CUT_OFF * n, 2 * np.max(np.delete(counts, place), initial=1)):
-                yield (
-                    f"{counts[place]} rows ({counts[place] / n:.1%}) have the {words} {name}, "
-                    f"{rounded(values[place])}. If it was cut off there, predictions near it are too {side}."
+                which = (
+                    f"{counts[place]} rows ({counts[place] / n:.1%}) have the {words} {name}, {rounded(values[place])}"
                 )
+                yield f"{which}. If it was cut off there, predictions near it are too {side}."

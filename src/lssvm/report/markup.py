@@ -83,16 +83,14 @@ def bar_table(
     values = [value for _, value, _ in rows] if ends is None else ends
     low, high = min(0.0, *values), max(0.0, *values)
     unit = 100.0 / ((high - low) or 1.0)
-    body = []
+    body = ""
     for name, value, note in rows:
         start, length = unit * (min(value, 0.0) - low), unit * abs(value)
         bar = f'<rect class="bar" x="{start:.2f}" width="{length:.2f}" height="10"/>'
-        body.append(
-            f'<tr><th scope="row">{escaped(name)}</th><td class="n">{escaped(note)}</td><td class="bars">'
-            f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">{bar}</svg></td></tr>'
-        )
+        body += f'<tr><th scope="row">{escaped(name)}</th><td class="n">{escaped(note)}</td><td class="bars">'
+        body += f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">{bar}</svg></td></tr>'
     head = f'<th scope="col">{escaped(header[0])}</th><th scope="col" class="n">{escaped(header[1])}</th>'
-    return f'<table class="wide"><thead><tr>{head}<td></td></tr></thead><tbody>{"".join(body)}</tbody></table>'
+    return f'<table class="wide"><thead><tr>{head}<td></td></tr></thead><tbody>{body}</tbody></table>'
 
 
 def side_by_side(charts: Sequence[str]) -> str:

@@ -103,9 +103,8 @@ def _usage_section(facts: Facts) -> str:
     python = f"{start}model = lssvm.load({name!r})\nmodel.predict(X)  # {columns}\nmodel.{more}(X, coverage=0.9)"
     predict = f"lssvm predict {name} new_rows.csv\n" if hasattr(facts.model, "feature_names_in_") else ""
     parts = {"In Python": python, "In a shell": f"{predict}lssvm inspect {name}"}
-    return "".join(
-        f"<h3>{where}</h3><pre tabindex=0><code>{escaped(text)}</code></pre>" for where, text in parts.items()
-    )
+    blocks = [f"<h3>{where}</h3><pre tabindex=0><code>{escaped(text)}</code></pre>" for where, text in parts.items()]
+    return "".join(blocks)
 
 
 def _checked_about(about: Any) -> dict[str, Any]:
@@ -128,12 +127,11 @@ def _hash(text: str) -> str:
 
 def _page(heading: str, facts: Facts, sections: Sequence[tuple[str, str, str]]) -> str:
     """The sections (id, heading, content) with a header, navigation and footer."""
-    links = "".join(f'<li><a href="#{name}">{escaped(title)}</a></li>' for name, title, _ in sections)
-    body = "".join(
-        f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{escaped(title)}</h2>\n'
-        f"{content}</section>\n"
-        for name, title, content in sections
-    )
+    links = body = ""
+    for name, title, content in sections:
+        links += f'<li><a href="#{name}">{escaped(title)}</a></li>'
+        top = f'<h2 id="{name}-title">{escaped(title)}</h2>'
+        body += f'<section id="{name}" aria-labelledby="{name}-title">{top}\n{content}</section>\n'
     return Template(FRAME).substitute(
         heading=escaped(heading),
         task=f"classification, {len(facts.classes)} classes" if facts.classes else "regression",

@@ -137,11 +137,9 @@ def _reliability_chart(facts: Facts, probability: np.ndarray, codes: np.ndarray,
 
 def _score_columns(scores: Sequence[dict[str, float]]) -> dict[str, list[Any]]:
     """Columns of a table for scores with the same names; the error rate is a percentage."""
-    return {
-        words: [f"{score[name]:.2%}" if name == "error_rate" else score[name] for score in scores]
-        for name, words in SCORES.items()
-        if name in scores[0]
-    }
+    style = {"error_rate": "{:.2%}".format}
+    known = {name: words for name, words in SCORES.items() if name in scores[0]}
+    return {words: [style.get(name, float)(score[name]) for score in scores] for name, words in known.items()}
 
 
 # Intervals and sets ---------------------------------------------------------------------------------------------------
@@ -160,20 +158,13 @@ def intervals_section(facts: Facts) -> str:
         "margin of error": [f"{margin:.1f} points" for margin in margins[levels]],
         "mean width": [rounded(w) if math.isfinite(w) else "infinite: too few rows" for w in found.width.ravel()],
     }
-    by_region = {
-        "prediction": [
-            f"{rounded(a)} to {rounded(b)}" for a, b in zip(regions.low_edge, regions.high_edge, strict=True)
-        ],
-        "rows": regions.count,
-        "rows inside": formatted(regions.observed, ".1%"),
-        "mean width": regions.width,
-    }
-    return (
-        f"<p>How many of {found.rows} rows lie inside the prediction interval (<code>predict_interval</code>) of a "
-        f"model fitted without them (overall, about as many as requested), and how wide these intervals are.</p>"
-        f"{html_table(columns)}<h3>By predicted value</h3><p>90% intervals, whose width follows the noise if it varies "
-        f"beyond chance.</p>{html_table(by_region)}"
-    )
+    edges = zip(regions.low_edge, regions.high_edge, strict=True)
+    by_region = {"prediction": [f"{rounded(low)} to {rounded(high)}" for low, high in edges], "rows": regions.count}
+    by_region |= {"rows inside": formatted(regions.observed, ".1%"), "mean width": regions.width}
+    words = f"How many of {found.rows} rows lie inside the prediction interval (<code>predict_interval</code>) of a "
+    words += "model fitted without them (overall, about as many as requested), and how wide these intervals are."
+    more = "90% intervals, whose width follows the noise if it varies beyond chance."
+    return f"<p>{words}</p>{html_table(columns)}<h3>By predicted value</h3><p>{more}</p>{html_table(by_region)}"
 
 
 def _sets_table(facts: Facts) -> str:
@@ -182,10 +173,10 @@ def _sets_table(facts: Facts) -> str:
     found = diagnose.set_coverage(facts.model)
     columns = {"set": formatted(found.asked, ".0%"), "rows inside": formatted(found.observed, ".1%")}
     table = html_table(columns | {"mean number of classes": formatted(found.size, ".2f")})
-    return (
-        "<p>How many rows have their class in the prediction set (<code>predict_set</code>) of a model fitted without "
-        f"them.</p>{table}"
+    words = (
+        "How many rows have their class in the prediction set (<code>predict_set</code>) of a model fitted without them"
     )
+    return f"<p>{words}.</p>{table}"
 
 
 # The worst rows -------------------------------------------------------------------------------------------------------

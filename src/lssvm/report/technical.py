@@ -70,10 +70,9 @@ def _stack_table(facts: Facts) -> str:
     }
     if facts.classes:
         columns["coding, loss"] = [*(f"{own.coding_}, {own.loss_}" if own else "" for _, own in models), ""]
-    return (
-        f"<p>The {what} are averages of those of {len(facts.members)} models. Their weights were chosen by the "
-        "leave-one-out error of the average; models of weight 0 were dropped.</p>" + html_table(columns)
-    )
+    words = f"The {what} are averages of those of {len(facts.members)} models. Their weights were chosen by the "
+    words += "leave-one-out error of the average; models of weight 0 were dropped."
+    return f"<p>{words}</p>{html_table(columns)}"
 
 
 def _kernel_words(kernel: Kernel) -> str:
@@ -172,10 +171,8 @@ def _doubts(facts: Facts) -> Iterator[str]:
         own, best = errors[len(errors) // 2], int(np.argmin(errors))
         if own > 1.05 * errors[best]:
             how = "(C was given, not chosen)" if facts.model.C is not None else "(with the same weights and kernel)"
-            yield (
-                f"C = {facts.model.C_:.3g} has a leave-one-out error of {rounded(own)}; C = {C[best]:.3g} would have "
-                f"{rounded(errors[best])} {how}."
-            )
+            words = f"C = {facts.model.C_:.3g} has a leave-one-out error of {rounded(own)}"
+            yield f"{words}; C = {C[best]:.3g} would have {rounded(errors[best])} {how}."
     if facts.loo is not None and (high := int(np.sum(facts.loo.leverage > 0.99))):
         who = counted(high, "row alone determines", "rows alone determine")
         yield f"{who} the function nearby (leverage above 0.99): no other rows are near."

@@ -71,9 +71,9 @@ class Predictions:
 
 def model_predictions(facts: Facts) -> Predictions:
     """Those of the model itself."""
-    actual, predicted = _loo_predictions(facts.model)
     rows = np.flatnonzero(facts.loo.given > 0)
-    return Predictions("this model", facts.kind, actual[rows], predicted[rows], facts.loo.given[rows], rows)
+    actual, predicted = (values[rows] for values in _loo_predictions(facts.model))
+    return Predictions("this model", facts.kind, actual, predicted, facts.loo.given[rows], rows)
 
 
 def _loo_predictions(model: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -99,9 +99,8 @@ def constant_predictions(own: Predictions) -> Predictions:
         predicted = (total - w * actual) / np.maximum(own.weights.sum() - w, np.finfo(float).tiny)
         return replace(own, name="always the average", predicted=predicted)
     ordered, n = np.sort(actual, axis=0), len(actual)
-    middle = [  # the one or two values in the middle of the others
-        np.where(actual <= ordered[place], ordered[place + 1], ordered[place]) for place in ((n - 2) // 2, (n - 1) // 2)
-    ]
+    places = [(n - 2) // 2, (n - 1) // 2]  # of the one or two values in the middle of the others
+    middle = [np.where(actual <= ordered[place], ordered[place + 1], ordered[place]) for place in places]
     return replace(own, name="always the median", predicted=np.mean(middle, axis=0))
 
 
@@ -125,10 +124,8 @@ def linear_predictions(facts: Facts) -> Predictions | None:
     else:
         # the unit vectors span all linear functions, and their kernel matrix is that of ridge regression
         steps = [sparsify.Given(np.eye(X.shape[1])), tune.LeaveOneOut()] if X.shape[1] < len(X) else None
-        model, y = (
-            LSSVR(kernels.Linear(), steps=steps, robust=facts.model.robust),
-            arrays.to_numpy(kept.problem.y)[rows],
-        )
+        model = LSSVR(kernels.Linear(), steps=steps, robust=facts.model.robust)
+        y = arrays.to_numpy(kept.problem.y)[rows]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it explains little
         actual, predicted = _loo_predictions(model.fit(X, y, sample_weight=weights))
@@ -183,27 +180,25 @@ def _doubt(facts: Facts, own: Predictions) -> float:
 def _words(facts: Facts, own: Predictions, constant: Predictions, linear: Predictions | None) -> str:
     """The error of the model, beside those of the constant and of a linear model."""
     gain = 0 if linear is None else _gain(own, linear, constant)
-    same = {0: "about as good", 1: "worse", -1: "better"}[gain]
+    beside = f"A linear model is {'better' if gain < 0 else 'worse' if gain > 0 else 'about as good'}"
     if facts.classes:
         text = (
             f"It names the right class for {1 - own.error[0]:.1%} of new rows. Always naming the most frequent class, "
-            f"“{facts.classes[constant.predicted[0, 0]]}”, is right for {1 - constant.error[0]:.1%}."
         )
+        text += f"“{facts.classes[constant.predicted[0, 0]]}”, is right for {1 - constant.error[0]:.1%}."
         if own.error[0] > RARELY * constant.error[0] and _doubt(facts, own) < RARELY:
             text += " It rarely names another class, but its probabilities are informative."
-        return text if linear is None else f"{text} A linear model is {same} ({1 - linear.error[0]:.1%})."
+        return text if linear is None else f"{text} {beside} ({1 - linear.error[0]:.1%})."
     if len(own.error) > 1:
         text = "The errors of the model's predictions for new rows are listed below."
-        return text if linear is None else f"{text} A linear model is {same}."
-    text = (
-        f"The model's predictions for new rows are typically off by {own.shown[0]}: {_less(own, constant)} than "
-        f"{constant.name.replace('always', 'always predicting')} ({constant.shown[0]})"
-    )
+        return text if linear is None else f"{text} {beside}."
+    text = f"The model's predictions for new rows are typically off by {own.shown[0]}: {_less(own, constant)} than "
+    text += f"{constant.name.replace('always', 'always predicting')} ({constant.shown[0]})"
     if linear is None:
         return f"{text}."
     if gain > 0:
         return f"{text} and {_less(own, linear)} than a linear model ({linear.shown[0]})."
-    return f"{text}. A linear model is {same} ({linear.shown[0]})."
+    return f"{text}. {beside} ({linear.shown[0]})."
 
 
 def _less(own: Predictions, other: Predictions) -> str:
@@ -247,10 +242,9 @@ def cautions(facts: Facts) -> Iterator[str]:
     share = sum(weight for member, weight in facts.members if _chooses_widths(member))
     # many widths, chosen by the same error that evaluates them, overfit it
     if share >= 0.5 and ROWS_PER_WIDTH * len(facts.names) > (facts.rows or 0):
-        yield (
-            f"The widths of {len(facts.names)} columns were tuned on only {facts.rows} rows, so errors on new rows may "
-            "be larger than reported. Evaluate the model on other rows, or use one width: kernel=kernels.RBF()."
-        )
+        tuned = f"The widths of {len(facts.names)} columns were tuned on only {facts.rows} rows"
+        remedy = "Evaluate the model on other rows, or use one width: kernel=kernels.RBF()."
+        yield f"{tuned}, so errors on new rows may be larger than reported. {remedy}"
     if facts.loo is not None:
         yield from _outliers(facts)
     if facts.coverage is not None:
@@ -278,11 +272,10 @@ def _outliers(facts: Facts) -> Iterator[str]:
             were = "was taken for an outlier" if gone == 1 else "were taken for outliers"
             yield f"{gone} of {len(robust)} rows {were} and almost ignored: see the largest errors below."
         if facts.classes and light > MANY_LIGHT:
-            yield (
-                f"{light:.0%} of the rows have a robust weight below 0.5: are so many labels wrong? If the classes "
-                "overlap, a large error does not indicate a wrong label. Compare the log loss with that of a fit "
-                "without robust weights."
+            remedy = (
+                "If the classes overlap, large errors do not mean wrong labels: compare a fit without robust weights."
             )
+            yield f"{light:.0%} of the rows have a robust weight below 0.5: are so many labels wrong? {remedy}"
     elif not facts.classes:
         distance, scale = distances(facts.loo.residuals[facts.loo.given > 0])
         far = int(np.sum((distance > 6 * scale).any(axis=1))) if (scale > 0).all() else 0

@@ -1,11 +1,10 @@
 """Steps that choose a smaller basis: each takes a Problem and returns a Problem."""
 
+from .bases import Given, KMeans, Learned, Random, RandomlyPivoted
 from .components import Components
 from .greedy import FeatureVectors, Forward
 from .kkt_columns import Adaline, AdaPinv, Echelon, InversePrune
-from .learned import Learned
 from .pruning import Prune
-from .random_bases import Given, KMeans, Random, RandomlyPivoted
 from .substrate import Substrate
 
 __all__ = [

@@ -11,7 +11,7 @@ from .. import arrays
 from ..kernels import Kernel
 from ..problem import Problem, Step, held_out_rows
 from ..rules import numbers, open_share
-from ..tune import tuned
+from ..tune.leave_one_out import tuned
 
 
 def provisional(problem: Problem, *, supervised: bool = False) -> Problem:

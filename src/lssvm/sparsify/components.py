@@ -14,7 +14,7 @@ from .. import arrays
 from ..kernels import Additive, Kernel
 from ..problem import Problem
 from ..rules import Flag, NotNegative, Rule, Seed
-from ..tune import best_C
+from ..tune.choose_C import best_C
 from .common import VALIDATION, ValidatedStep, divided, prepared, validation_errors, with_solution
 from .max_variation import Blocks, Piece, Structure, component_blocks, solver_package
 

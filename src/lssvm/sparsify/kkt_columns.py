@@ -17,7 +17,8 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..problem import Problem, Step
 from ..rules import Count, Flag, NotNegative, Positive, Share
-from ..tune import mean_loss, tuned
+from ..tune.choose_C import mean_loss
+from ..tune.leave_one_out import tuned
 from .common import kernel_rows
 
 

@@ -59,31 +59,29 @@ class Blocks:
 
 def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train: np.ndarray) -> Blocks:
     """Q_l for the rows `train` of X and for the other rows, with the basis `points`."""
-    Q: list[np.ndarray] = []
-    other, A, sizes = [], [], []
     seen: dict[tuple[bytes, bytes], int] = {}
     number: list[int] = []
-    parts = []
+    parts: list[tuple[Kernel, np.ndarray, np.ndarray]] = []
+    features: list[tuple[np.ndarray, np.ndarray]] = []
     for group, part in kernel.kept(X.shape[1]).values():
-        columns = pick_columns(X, group)
-        phi, factor = _features(part, columns, pick_columns(points, group))
-        number.append(seen.setdefault((columns.tobytes(), phi.tobytes()), len(Q)))
-        if number[-1] < len(Q):
-            continue
-        parts.append((part, columns, pick_columns(points, group), phi[train], factor))
-        phi, to_z = _orthonormal(phi, factor, train)
-        Q.append(phi[train])
-        other.append(phi[~train])
-        A.append(to_z)
-        sizes.append(np.full(A[-1].shape[1], float(np.linalg.norm(factor)) ** 2 or 1.0))
-    stacked = np.hstack([block * number.count(place) for place, block in enumerate(A)])
-    size = np.concatenate(sizes)
-    s = np.linalg.svd(stacked / size, compute_uv=False)
+        own, basis = pick_columns(X, group), pick_columns(points, group)
+        phi, factor = _features(part, own, basis)
+        number.append(seen.setdefault((own.tobytes(), phi.tobytes()), len(parts)))
+        if number[-1] == len(parts):
+            parts.append((part, own, basis))
+            features.append((phi, factor))
+    times = np.bincount(number)
+    functions = [_orthonormal(phi, factor, train) for phi, factor in features]
+    stacked = np.hstack([count * A for count, (_, A) in zip(times, functions, strict=True)])
+    size = [float(np.linalg.norm(factor)) ** 2 or 1.0 for _, factor in features]
+    s = np.linalg.svd(stacked / np.repeat(size, [A.shape[1] for _, A in functions]), compute_uv=False)
     if len(s) == stacked.shape[1] and np.min(s, initial=1.0) > CUT:
+        Q, other = [phi[train] for phi, _ in functions], [phi[~train] for phi, _ in functions]
         blocks = Blocks(Q, other, stacked, None, np.array(number))
-        if _reproduced(blocks, [(number.count(place) * phi, factor) for place, (*_, phi, factor) in enumerate(parts)]):
+        scaled = [(count * phi[train], factor) for count, (phi, factor) in zip(times, features, strict=True)]
+        if _reproduced(blocks, scaled):
             return blocks
-    K = [number.count(place) * part.evaluate(*given) for place, (part, *given, _, _) in enumerate(parts)]
+    K = [count * part.evaluate(own, basis) for count, (part, own, basis) in zip(times, parts, strict=True)]
     _check_sizes([K[place][train] for place in number], list(kernel.kept(X.shape[1])))
     return _shared_blocks(K, train, np.array(number))
 

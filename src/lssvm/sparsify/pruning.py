@@ -14,7 +14,8 @@ from ..arrays import EPS, Array
 from ..kernels import Kernel
 from ..problem import Fit, Problem, Step, check_memory, held_out_rows, whiten
 from ..rules import Count, Flag, Seed, Share, one_of
-from ..tune import mean_loss, tuned
+from ..tune.choose_C import mean_loss
+from ..tune.leave_one_out import tuned
 
 DELAYED = 64  # rows of the products that update an inverse: thin products are slow, but delayed ones cost work, too
 CANCELLED = 1e-4  # factorise again if less than this share of a diagonal entry of the inverse is left: 12 of 16 digits

@@ -208,7 +208,7 @@ class Homotopy:
         scale = np.sqrt(weights)
         centre = weights @ K / weights.sum()
         self.means = centre, float(weights @ y / weights.sum())
-        self.K, self.t = _compressed(scale[:, None] * (K - centre), scale * (y - self.means[1]))
+        self.K, self.t = scale[:, None] * (K - centre), scale * (y - self.means[1])
         self.q = self.K.T @ self.t
         self.size = float(np.max(np.abs(self.q), initial=0.0))
         norm = float(np.sqrt(np.max(np.sum(self.K * self.K, axis=0), initial=0.0))) or 1.0
@@ -288,18 +288,6 @@ class Homotopy:
         else:
             self.support.append(j)
             self.signs.append(1.0 - 2.0 * side)
-
-
-def _compressed(K: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The columns in coordinates of their span, to working precision; the span of smooth kernels has few dimensions."""
-    size = float(np.linalg.norm(K))
-    if len(t) < 200 or size == 0.0:
-        return K, t
-    Q = np.linalg.qr(K @ np.random.RandomState(0).standard_normal((K.shape[1], 100)))[0]
-    inside = Q.T @ K
-    if np.linalg.norm(K - Q @ inside) <= 1e-14 * size:
-        return inside, Q.T @ t
-    return K, t
 
 
 def l1_violation(K: np.ndarray, y: np.ndarray, weights: np.ndarray, zeta: float, a: np.ndarray, b: float) -> float:

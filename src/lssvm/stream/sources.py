@@ -25,7 +25,6 @@ LEVELS = 16  # of the tree of sums, enough for 4^16 chunks
 CHUNK_BYTES = 2**25  # size of the chunks into which arrays and files are cut
 CIRCLE = 2**31 - 1  # a prime: row n has the phase TURN n / CIRCLE, in turns;
 TURN = 1327217884  # about CIRCLE over the golden ratio, so that neighbouring rows have distant phases
-BLOCK = 1024  # rows whose phases are computed one by one; those of other blocks differ by a constant
 SAME_DIGITS = 5e-7  # tolerated difference between the rows of two passes: four roundings to float32
 SAMPLE_ROWS = 5000  # size of the sample for planning and for intervals
 
@@ -106,8 +105,6 @@ class Chunks:
 
     def __init__(self, read: Callable[[], Iterator[Any]]) -> None:
         self.read = read
-        self.passes = 0
-        self.rows = 0  # of the first pass
 
     def first(self) -> tuple[Any, Any, Any]:
         for chunk in self.read():
@@ -115,8 +112,7 @@ class Chunks:
         raise ValueError("chunks is empty: give at least one (X, y).")
 
     def reduce(self, function: Callable[..., Any]) -> Any:
-        self.passes += 1
-        totals = self._results(function)
+        totals: Iterator[Any] = map(functools.partial(_result, function), itertools.count(), self.read())
         for _ in range(LEVELS):
             totals = map(add_all, groups(totals))
         found = list(totals)
@@ -126,21 +122,12 @@ class Chunks:
             )
         return found[0]
 
-    def _results(self, function: Callable[..., Any]) -> Iterator[Any]:
-        """The results for all chunks, and a check of their number of rows."""
-        count = 0
-        for number, chunk in enumerate(self.read()):
-            rows = normalise(chunk)
-            yield function(number, *rows)
-            count += np.shape(rows[1])[0]
-            progress.did(lambda: 0.0)  # in the first pass, the number of rows to come is not known
-        if self.passes == 1:
-            self.rows = count
-        if count not in (0, self.rows):
-            raise ValueError(
-                f"chunks gave {counted(self.rows, 'row')} in the first pass and {count} in pass {self.passes}: they "
-                "are read several times and must be the same every time."
-            )
+
+def _result(function: Callable[..., Any], number: int, chunk: Any) -> Any:
+    """The result for a user's chunk."""
+    found = function(number, *normalise(chunk))
+    progress.did(lambda: 0.0)  # in the first pass, the number of rows to come is not known
+    return found
 
 
 def as_source(chunks: Any, columns: Sequence[str] | None, target: Any, weight: str | None) -> Chunks:
@@ -225,10 +212,9 @@ def _read_table(
 
 def normalise(chunk: Any) -> tuple[Any, Any, Any]:
     """A user's chunk as (X, y, weight or None)."""
-    if not isinstance(chunk, Sequence):
-        raise ValueError(f"chunks must yield (X, y) or (X, y, weight), got {type(chunk).__name__}: yield a tuple.")
-    if len(chunk) not in (2, 3):
-        raise ValueError(f"chunks must yield (X, y) or (X, y, weight), got {counted(len(chunk), 'part')}.")
+    if not isinstance(chunk, Sequence) or len(chunk) not in (2, 3):
+        what = counted(len(chunk), "part") if isinstance(chunk, Sequence) else type(chunk).__name__
+        raise ValueError(f"chunks must yield (X, y) or (X, y, weight), got {what}: yield a tuple of two or three.")
     X, y, *weight = chunk
     return X, y, weight[0] if weight else None
 
@@ -272,13 +258,12 @@ def smallest_keys(draw: np.random.Generator, size: int, rows: int) -> np.ndarray
 
 @dataclass(frozen=True)
 class Scan:
-    """Results of the first pass: numbers of rows, a sample, and the labels with their total weights.
+    """Results of the first pass: a sample, and the labels with their total weights.
 
     `positive_rows` is the number of rows with positive weight. The fingerprint detects changes of the rows in later
     passes.
     """
 
-    rows: int
     positive_rows: int
     sample: Sample
     labels: np.ndarray
@@ -292,8 +277,7 @@ class Scan:
         labels, place = np.unique(np.concatenate([self.labels, other.labels]), return_inverse=True)
         weights = np.bincount(place, np.concatenate([self.label_weights, other.label_weights]), len(labels))
         sample, fingerprint = self.sample + other.sample, self.fingerprint + other.fingerprint
-        positive_rows = self.positive_rows + other.positive_rows
-        return Scan(self.rows + other.rows, positive_rows, sample, labels, weights, fingerprint)
+        return Scan(self.positive_rows + other.positive_rows, sample, labels, weights, fingerprint)
 
 
 @dataclass(frozen=True)
@@ -336,25 +320,15 @@ def fingerprint(X: Array, y: Any, weight: Any) -> Fingerprint:
     """The fingerprint of a chunk; X is validated, y and weight are as the user gave them."""
     rows, waves, squares = X.shape[0], [], []
     weights = np.broadcast_to(1.0 if weight is None else arrays.to_numpy(weight), (rows,))
+    phase = _phase(np.arange(rows))
     for part in (X, y, weights):
         values = _as_numbers(part)
         values = values[:, None] if values.ndim == 1 else values
         with np.errstate(all="ignore"):
-            waves.append(_wave(values))
+            cosines, sines = arrays.to_numpy(arrays.like(np.stack([np.cos(phase), np.sin(phase)]), values) @ values)
+            waves.append(cosines + 1j * sines)
             squares.append(arrays.to_numpy(arrays.namespace(values).sum(values * values, axis=0)))
     return Fingerprint(rows, np.concatenate(waves), np.concatenate(squares), X.shape[1])
-
-
-def _wave(values: Array) -> np.ndarray:
-    """The sum of exp(i phase) times the values over the rows of every column."""
-    rows, columns = values.shape
-    phase = _phase(np.arange(BLOCK))
-    turns = arrays.like(np.stack([np.cos(phase), np.sin(phase)]), values)
-    whole = rows - rows % BLOCK
-    sums = turns @ arrays.namespace(values).reshape(values[:whole, :], (whole // BLOCK, BLOCK, columns))
-    last = turns[:, : rows - whole] @ values[whole:, :]
-    parts = np.concatenate([arrays.to_numpy(sums), arrays.to_numpy(last)[None]])
-    return np.asarray(np.exp(1j * _phase(BLOCK * np.arange(len(parts)))) @ (parts[:, 0] + 1j * parts[:, 1]))
 
 
 def _as_numbers(values: Any) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import arrays, system
 from ..arrays import EPS, Array
-from ..problem import Problem, Whitening, rounding_error, warn_of_leverage, whiten
+from ..problem import Problem, Whitening, rounding_error, warn_of_leverage
 from ..robust import WeightFunction
 from ..rules import TINY, Count, Penalty, Positive, row_weights, values
 from .sources import SAMPLE_ROWS, SameRows, Sample, sample_rows, smallest_keys
@@ -77,9 +77,7 @@ def start_stream(problem: Problem) -> Stream:
             "The steps compute coefficients that sums over chunks cannot reproduce: use fit, or steps that only choose "
             "the basis (such as Substrate and Components with refit=True)."
         )
-    support = problem.rows if problem.support is None else problem.support
-    points = problem.kernel.basis_points(problem.X, support) if problem.points is None else problem.points
-    return Stream(points, whiten(problem.kernel, points, problem.kernel.evaluate(points, points)), problem.C)
+    return Stream(problem.basis_points, problem.whitening(), problem.C)
 
 
 @dataclass(frozen=True)
@@ -208,10 +206,6 @@ class ChunkedFit:
         """Targets, sample weights, weights, residuals, leverages and leave-one-out residuals of all rows."""
         kept = self.loo.rows  # type: ignore[union-attr]
         return tuple(arrays.namespace(parts[0]).concat(parts) for parts in zip(*kept, strict=True))
-
-    def sample(self, total: int, X: Array, *rows: Array) -> LooSample:
-        """A sample out of `total` rows, without rows of weight 0; `rows` are the results of `rows` for the sample."""
-        return as_loo_sample(self.passes.whitening, self.solved, total, X, *rows)
 
     def rounding(self, sample: LooSample, points: Array, C: float) -> float:
         """`problem.rounding_error`, estimated from a sample of the rows; `points` are all points of the basis."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -34,42 +33,39 @@ class Dual(System):
     coefficients are weights of these columns.
     """
 
-    root: Array  # (l, r)  M or U
-    eigenvalues: Array  # or None
-    ridge: float | None
-    scaled: Array  # (l, k)  a, when the ridge is fixed, or None
     targets: Array  # (l, k)  S (t - mean)
     mean: Array  # (k,)
     sqrt_weights: Array  # (l,)
     bias_row: Array  # (l,)  the bias is bias_row'(S t) - bias_change'a
     bias_change: Array  # (l,)
     diagonal: Array  # (l,)  of K
+    Q: Array = None  # (l, r)  M or U
+    eigenvalues: Array = None
+    ridge: float | None = None
+    scaled: Array = None  # (l, k)  a, when the ridge is fixed
     phi: Array = None  # (l, r)  the whitened columns, or None
-
-    def _spectrum(self, lam: float) -> Array:
-        if self.eigenvalues is None:
-            if lam != self.ridge:
-                raise ValueError(f"This factor is for the ridge {self.ridge!r}, not for {lam!r}.")
-            return arrays.zeros((self.root.shape[1],), self.root) + 1.0
-        return 1.0 / (self.eigenvalues + lam)
+    P: Array = None  # (l, l), if `with_inverse` has formed it
 
     def _scaled(self, lam: float) -> Array:
         """The coefficients divided by w."""
         if self.scaled is not None:
             return self.scaled
-        return self.root @ (self._spectrum(lam)[:, None] * (self.root.T @ self.targets))
+        return self.Q @ (self._spectrum(lam)[:, None] * (self.Q.T @ self.targets))
+
+    def with_inverse(self) -> Dual:
+        return self if self.ridge is None else replace(self, P=arrays.gram(self.Q.T))
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """Coefficients, bias, residuals, leverages and leave-one-out residuals for one ridge; always careful."""
         spectrum, w, a = self._spectrum(lam), self.sqrt_weights[:, None], self._scaled(lam)
-        q = arrays.row_squares(self.root, None if self.eigenvalues is None else spectrum)
+        q = arrays.row_squares(self.Q, None if self.eigenvalues is None else spectrum)
         intercept = self.mean + self.bias_row @ self.targets - self.bias_change @ a
         coef = w * a if self.phi is None else self.phi.T @ (w * a)
         return Solution(coef, intercept, lam * a / w, 1.0 - lam * q, a / (w * q[:, None]))
 
     def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of rows and their leave-one-out residuals (rows, ridges, k), for all ridges from two products."""
-        for rows, a, q in for_ridges(self.root, [self._spectrum(lam) for lam in ridges], self.root.T @ self.targets):
+        for rows, a, q in for_ridges(self.Q, [self._spectrum(lam) for lam in ridges], self.Q.T @ self.targets):
             yield rows, a / (self.sqrt_weights[rows, None] * q)[:, :, None]
 
     def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array | None, float]:
@@ -84,9 +80,9 @@ class Dual(System):
         """
         if self.ridge is None:
             raise NumericalError("The derivative of leave-one-out needs a factor for one ridge.")
-        xp = arrays.namespace(self.root)
+        xp = arrays.namespace(self.Q)
         w, lam = self.sqrt_weights[:, None], self.ridge
-        P = arrays.gram((w * self.root).T)
+        P = arrays.gram((w * self.Q).T)
         alpha = w * self.scaled
         complement = lam * xp.linalg.diagonal(P)[:, None] / (w * w)
         e = lam * alpha / w
@@ -107,14 +103,14 @@ class Dual(System):
         spectrum, w, a = self._spectrum(lam), self.sqrt_weights[:, None], self._scaled(lam)
         out = a + 0.0
         for fold in filter(len, folds):
-            rows = arrays.take(self.root, fold)
+            rows = arrays.take(self.Q, fold)
             block = arrays.matmul(rows * spectrum[None, :], rows.T)
             out = arrays.put(out, fold, solve_symmetric(block, arrays.take(a, fold)) / arrays.take(w, fold))
         return out
 
     def band(self, lam: float, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        root, spectrum, w = (arrays.to_numpy(a) for a in (self.root, self._spectrum(lam), self.sqrt_weights))
-        return band_of_products(root * spectrum, root, width), arrays.to_numpy(self._scaled(lam)), w
+        Q, spectrum, w = (arrays.to_numpy(a) for a in (self.Q, self._spectrum(lam), self.sqrt_weights))
+        return band_of_products(Q * spectrum, Q, width), arrays.to_numpy(self._scaled(lam)), w
 
     def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
         """As in `Primal`; without whitened columns only for errors of size sqrt(k_ii) in the targets."""
@@ -138,7 +134,10 @@ class Dual(System):
         K_new = K_new if self.phi is None else arrays.matmul(K_new, self.phi.T)
         w, spectrum = self.sqrt_weights, self._spectrum(lam)
         moved = K_new * w[None, :] - self.bias_change[None, :]
-        moved = arrays.matmul(arrays.matmul(moved, self.root) * spectrum[None, :], self.root.T)
+        if self.P is not None:
+            moved = arrays.symmetric_product(moved, self.P)
+        else:
+            moved = arrays.matmul(arrays.matmul(moved, self.Q) * spectrum[None, :], self.Q.T)
         return w[None, :] * (moved + self.bias_row[None, :])
 
 
@@ -152,18 +151,17 @@ def factorise_dual(K: Array, targets: Array, weights: Array, ridge: float | None
         factor = _ridge_factor(K, targets, weights, ridge)
         if factor is None:
             return None
-        inverse, scaled, (v, c), bordered = factor
-        root = arrays.add_outer(inverse, -c * (inverse @ v), v).T
-        return Dual(root=root, eigenvalues=None, ridge=ridge, scaled=scaled, **bordered)
+        dual, inverse, v, c = factor
+        return replace(dual, Q=arrays.add_outer(inverse, -c * (inverse @ v), v).T)
     xp, n = arrays.namespace(K), K.shape[0]
-    bordered, (v, c), first = _without_bias(K, targets, weights, lower=False)
+    dual, v, c, first = _without_bias(K, targets, weights, lower=False)
     # the axis of the bias gets the smallest eigenvalue, which separates it from the null space
     K[first, first] = -2.0 * float(xp.max(xp.sum(xp.abs(K), axis=1))) or -1.0
     values, vectors = arrays.eigh(K)
     values, vectors = values[1:], vectors[:, 1:]
     largest = float(xp.max(xp.abs(values))) if n > 1 else 0.0
     values = xp.where(xp.abs(values) < n * EPS * largest, 0.0 * values, values)
-    return Dual(root=_reflect(vectors, v, c), eigenvalues=values, ridge=None, scaled=None, **bordered)
+    return replace(dual, Q=_reflect(vectors, v, c), eigenvalues=values)
 
 
 def factorise_products(
@@ -184,30 +182,28 @@ def dual_inverse(K: Array, targets: Array, weights: Array, ridge: float) -> tupl
     factor = _ridge_factor(K, targets, weights, ridge)
     if factor is None:
         return None
-    inverse, scaled, (v, c), _ = factor
+    dual, inverse, v, c = factor
     P = arrays.gram_of_lower(inverse)
     _reflect_symmetric(P, v, c)
-    return P, scaled
+    return P, dual.scaled
 
 
-def _without_bias(
-    K: Array, targets: Array, weights: Array, *, lower: bool
-) -> tuple[dict[str, Any], tuple[Array, float], int]:
+def _without_bias(K: Array, targets: Array, weights: Array, *, lower: bool) -> tuple[Dual, Array, float, int]:
     """Overwrite K with H S K S H without the axis of the bias; with `lower`, only its lower triangle.
 
-    Returns the fields of `Dual` that do not depend on the ridge, the reflection H, and the axis.
+    Returns what does not depend on the ridge, v and c of the reflection H = I - c v v' with H w = -|w| e, and the axis
+    e: that of the largest weight, so that a very large weight causes no cancellation in other rows.
     """
-    xp = arrays.namespace(K)
-    n = K.shape[0]
+    xp, n = arrays.namespace(K), K.shape[0]
     w = xp.sqrt(weights)
     mean = (weights @ targets) / xp.sum(weights)
     diagonal = xp.linalg.diagonal(K) + 0.0
-    scaled_targets = w[:, None] * (targets - mean[None, :])
     if not bool(xp.all(w == 1.0)):
         for rows in arrays.row_blocks(n, 8 * n, K):
             K[rows, :] *= w[rows, None] * w[None, :]
-    norm = math.sqrt(float(w @ w))
-    v, c, first = _reflection(w)
+    norm, first, v = math.sqrt(float(w @ w)), int(xp.argmax(w)), w + 0.0
+    v[first] += norm  # no cancellation
+    c = 2.0 / float(v @ v)
     _reflect_symmetric(K, v, c, lower=lower)
     border = xp.concat([K[first, :first], K[first:, first]])
     border[first] = 0.0
@@ -215,47 +211,28 @@ def _without_bias(
     K[:, first] = 0.0
     unit = arrays.zeros((n,), K)
     unit[first] = 1.0
-    fields = {
-        "targets": scaled_targets,
-        "mean": mean,
-        "sqrt_weights": w,
-        "bias_row": (unit - c * float(v[first]) * v) / -norm,
-        "bias_change": (border - c * float(v @ border) * v) / -norm,
-        "diagonal": diagonal,
-    }
-    return fields, (v, c), first
+    bias_row, bias_change = (unit - c * float(v[first]) * v) / -norm, (border - c * float(v @ border) * v) / -norm
+    dual = Dual(w[:, None] * (targets - mean[None, :]), mean, w, bias_row, bias_change, diagonal)
+    return dual, v, c, first
 
 
-def _ridge_factor(
-    K: Array, targets: Array, weights: Array, ridge: float
-) -> tuple[Array, Array, tuple[Array, float], dict[str, Any]] | None:
-    """The inverse Cholesky factor of the matrix without the bias plus the ridge, the solution a, and H.
+def _ridge_factor(K: Array, targets: Array, weights: Array, ridge: float) -> tuple[Dual, Array, Array, float] | None:
+    """The system without Q, the inverse Cholesky factor of the matrix without the bias, and v and c of H.
 
-    The factor is 0 on the axis of the bias. The last part are the fields from `_without_bias`.
+    The factor is 0 on the axis of the bias.
     """
-    bordered, (v, c), first = _without_bias(K, targets, weights, lower=True)
+    dual, v, c, first = _without_bias(K, targets, weights, lower=True)
     K = arrays.add_diagonal(K, ridge)
     K[first, first] = ridge
     L = arrays.cholesky(K)
     if L is None:
         return None
-    reflected = _reflect(bordered["targets"] + 0.0, v, c)
+    reflected = _reflect(dual.targets + 0.0, v, c)
     reflected[first, :] = 0.0
-    inner = solve_factorised(L, reflected)
+    scaled = _reflect(solve_factorised(L, reflected), v, c)
     inverse = arrays.invert_lower(L)
     inverse[first, first] = 0.0
-    return inverse, _reflect(inner, v, c), (v, c), bordered
-
-
-def _reflection(w: Array) -> tuple[Array, float, int]:
-    """v and c of the reflection H = I - c v v' with H w = -|w| e, and the axis e.
-
-    The axis is that of the largest weight, so that a very large weight causes no cancellation in other rows.
-    """
-    first = int(arrays.namespace(w).argmax(w))
-    v = w + 0.0
-    v[first] += math.sqrt(float(w @ w))  # no cancellation
-    return v, 2.0 / float(v @ v), first
+    return replace(dual, ridge=ridge, scaled=scaled), inverse, v, c
 
 
 def _reflect(B: Array, v: Array, c: float) -> Array:

@@ -10,7 +10,6 @@ with K and rows of K are needed.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -178,8 +177,3 @@ def _whitened(factor: np.ndarray, w: np.ndarray, ridge: float) -> np.ndarray | N
 
 def _lengths(V: np.ndarray) -> np.ndarray:
     return np.sqrt(np.einsum("ij,ij->i", V, V))
-
-
-def rank_limit(n_rows: int) -> int:
-    """Largest rank of the preconditioner: its 3 l r^2 flops then cost about as much as ten products with K."""
-    return math.ceil(5.0 * math.sqrt(n_rows))

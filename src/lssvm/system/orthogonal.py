@@ -47,10 +47,8 @@ def orthogonalise(
         G, multiple = arrays.gram(A), isinstance(bottom, float)
         G = arrays.add_diagonal(G, bottom * bottom) if multiple else G + arrays.gram(bottom)
         lower, condition, inverse = cholesky_pass(G)
-        inverse = arrays.invert_lower(lower + 0.0) if inverse is None else inverse
         bottom = bottom * inverse.T if multiple else arrays.whiten_rows(bottom, lower, loss)
-        inverse = arrays.accurate(inverse, lower, loss)
-        A = arrays.whiten_rows(A, lower, 0.0 if inverse is None else loss, inverse)
+        A = arrays.whiten_rows(A, lower, 0.0, arrays.accurate(inverse, lower, loss))
         R = lower.T if R is None else arrays.matmul(lower.T, R)
         leverage, largest = arrays.row_squares(A), arrays.namespace(A).max
         h = min(float(largest(leverage)) if A.shape[0] else 0.0, 1.0 - CAREFUL)
@@ -76,10 +74,10 @@ def expected_loss(Q: Array, lower: Array, leverage: Array) -> Array:
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # non-finite results raise an error
-def cholesky_pass(G: Array) -> tuple[Array, float, Array | None]:
-    """Lower factor of a Gram matrix, its condition number at unit diagonal, and the inverse of the factor or None.
+def cholesky_pass(G: Array) -> tuple[Array, float, Array]:
+    """Lower factor of a Gram matrix, its condition number at unit diagonal, and the inverse of the factor.
 
-    The condition number is infinite if a shift was needed. Only NumPy's does not require the inverse.
+    The condition number is infinite if a shift was needed.
     """
     xp = arrays.namespace(G)
     n = G.shape[0]
@@ -87,18 +85,15 @@ def cholesky_pass(G: Array) -> tuple[Array, float, Array | None]:
     scale = xp.where(scale > 0, scale, scale + 1.0)
     G = G / (scale[:, None] * scale[None, :])
     norm = xp.max(xp.sum(xp.abs(G), axis=0)) if n else 1.0
-    L = arrays.cholesky(G + 0.0)
-    if L is not None:
-        inverse = None if arrays.is_numpy(L) else arrays.invert_lower(L + 0.0)
-        condition = arrays.condition(L, norm, inverse)
-        return scale[:, None] * L, condition, None if inverse is None else inverse / scale[None, :]
-    shift = 10.0 * n * EPS
+    L, shift = arrays.cholesky(G + 0.0), n * EPS
     while L is None and math.isfinite(shift):
-        L = arrays.cholesky(arrays.add_diagonal(G + 0.0, shift))
         shift *= 10.0
+        L = arrays.cholesky(arrays.add_diagonal(G + 0.0, shift))
     if L is None:
         raise NumericalError("The kernel columns are not finite: scale your features.")
-    return scale[:, None] * L, math.inf, None
+    inverse = arrays.invert_lower(L + 0.0)
+    condition = arrays.condition(L, norm, inverse) if shift == n * EPS else math.inf
+    return scale[:, None] * L, condition, inverse / scale[None, :]
 
 
 # Sums over rows -------------------------------------------------------------------------------------------------------

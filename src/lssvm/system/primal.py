@@ -54,14 +54,6 @@ class Primal(System):
         h = min(float(arrays.namespace(leverage).max(leverage)), 1.0 - CAREFUL)
         return min(self.rounding / lam, self.lost) * h / (1.0 - h) <= ORTHOGONAL
 
-    def _spectrum(self, lam: float) -> Array:
-        """The factors g of the columns in the hat matrix Q diag(g) Q'."""
-        if self.eigenvalues is not None:
-            return (self.eigenvalues + self.ridge) / (self.eigenvalues + lam)
-        if lam != self.ridge:
-            raise ValueError(f"This factor is for the ridge {self.ridge!r}, not for {lam!r}.")
-        return arrays.zeros((self.Q.shape[1],), self.Q) + 1.0
-
     def _at(self, lam: float) -> tuple[Array, Array]:
         """Q and B of one ridge; B may be replaced by any matrix with the same B'B."""
         spectrum, xp = self._spectrum(lam), arrays.namespace(self.Q)
@@ -331,7 +323,7 @@ class Reduced(System):
     equation: Array  # (l, k) residuals of the equations
     sqrt_weights: Array  # (l,)
     position: np.ndarray  # (l,) the column of a row in the basis, or -1
-    ridge: Array  # (l,) lam/v of the rows in the basis, 0 elsewhere
+    own_ridge: Array  # (l,) lam/v of the rows in the basis, 0 elsewhere
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """Coefficients, bias, residuals t - f, leverages and exact leave-one-out residuals t - f_(i)."""
@@ -351,7 +343,7 @@ class Reduced(System):
         The ridge term of their equations is not part of f.
         """
         inside = np.flatnonzero(self.position >= 0)
-        own = arrays.take(equation, inside) + arrays.take(self.ridge, inside)[:, None] * coef
+        own = arrays.take(equation, inside) + arrays.take(self.own_ridge, inside)[:, None] * coef
         return arrays.put(equation + 0.0, inside, own)
 
     def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:

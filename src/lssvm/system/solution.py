@@ -33,10 +33,25 @@ class System:
     """
 
     diagonal: Array = None  # (l,) of the kernel matrix, if that was factorised
+    Q: Array  # (l, r)  columns whose products with their spectrum are the hat matrix, or its complement
+    eigenvalues: Array  # (r,), or None if the factor is for one ridge
+    ridge: float | None  # the only or smallest one; None for every ridge
+
+    def _spectrum(self, lam: float) -> Array:
+        """The factors of the columns Q for one ridge."""
+        if self.eigenvalues is not None:
+            return (1.0 if self.ridge is None else self.eigenvalues + self.ridge) / (self.eigenvalues + lam)
+        if lam != self.ridge:
+            raise ValueError(f"This factor is for the ridge {self.ridge!r}, not for {lam!r}.")
+        return arrays.zeros((self.Q.shape[1],), self.Q) + 1.0
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """Coefficients, bias, residuals, leverages and leave-one-out residuals for one ridge."""
         raise NotImplementedError
+
+    def with_inverse(self) -> System:
+        """The same system, prepared for many calls of `smoother`."""
+        return self
 
     def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of rows and their leave-one-out residuals (rows, ridges, k)."""

@@ -31,6 +31,7 @@ FILLED = 1.1  # numbers of rows have a range smaller than this multiple of the n
 PADDED = re.compile(r"0\d+")
 DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
 SIGNED = re.compile(r"([€$£¥]|[A-Z]{3}\s)?\s*[+-]?\d[\d.,'\s]*([€$£¥%]|[^\W\d]{1,3})?")  # a number and a unit
+CATEGORIES = ("categor", "enum", "dictionary", "str", "large_string", "utf8", "large_utf8")  # starts of dtypes
 REMEDY = "drop the column, or convert it to one type, e.g. with astype(str)"
 AS_IN_FIT = "give the same columns as in fit, in the same order and with the same types"
 
@@ -151,6 +152,33 @@ def floats_of(cells: Any, name: str | int, *, fitted: bool) -> np.ndarray:
     return found
 
 
+def kind_of(cells: Any) -> tuple[str, tuple[Any, ...]]:
+    """The kind of a column of a frame by its dtype, and the levels of ranks; that of objects by their types."""
+    dtype = cells.dtype if hasattr(cells, "dtype") else cells.type
+    text = str(dtype).lower()
+    if getattr(dtype, "ordered", False) and hasattr(dtype, "categories"):
+        return "ranks", tuple(plain(value) for value in dtype.categories)
+    if getattr(dtype, "ordered", False) and hasattr(cells, "unify_dictionaries"):
+        return "ranks", tuple(cells.combine_chunks().dictionary.to_pylist())
+    if text == "object":
+        present = [cell for cell in listed(cells) if not is_missing(cell)]
+        return ("category" if not present or any(isinstance(cell, str) for cell in present) else "number"), ()
+    return ("category" if text.startswith(CATEGORIES) else "number"), ()
+
+
+def spelled_as(values: Iterable[str], cells: np.ndarray) -> np.ndarray:
+    """Numbers among cells as text, if some values are codes, which are text in a CSV file and numbers in others."""
+    texts = {label_of(number_of(value)): value for value in values if is_number(value)}
+    if not texts:
+        return cells
+    texts |= {value: value for value in values}
+    found = cells.copy()
+    for place, cell in enumerate(cells):
+        if not isinstance(cell, (str, bool, type(None))):
+            found[place] = texts.get(label_of(cell), label_of(cell))
+    return found
+
+
 def refuse_mixed(values: Iterable[Any], name: str | int) -> None:
     """Raise ValueError for a category that contains text and numbers."""
     examples = {isinstance(value, str): value for value in values if value is not None}
@@ -161,25 +189,18 @@ def refuse_mixed(values: Iterable[Any], name: str | int) -> None:
 
 def not_numeric(name: Any, error: Exception | str, *, fitted: bool) -> str:
     """The message about a column of numbers that contains other values."""
+    what, remedy = "contains", "name it in categorical_features if it is a category, or drop it"
     if fitted:
-        return (
-            f"X: column {name!r} contained numbers in fit, but now contains values that are not numeric ({error}): "
-            f"{AS_IN_FIT}."
-        )
-    return (
-        f"X: column {name!r} contains values that are not numeric ({error}): name it in categorical_features if it "
-        "is a category, or drop it."
-    )
+        what, remedy = "contained numbers in fit, but now contains", AS_IN_FIT
+    return f"X: column {name!r} {what} values that are not numeric ({error}): {remedy}."
 
 
 def _refuse_infinite(values: np.ndarray, name: str | int) -> None:
     infinite = np.flatnonzero(np.isinf(values))
     if len(infinite):
         which = "It" if len(infinite) == 1 else f"The first of {len(infinite)} such values"
-        raise ValueError(
-            f"X: column {name!r} contains infinity. {which} is in row {infinite[0]} "
-            "(counting from 0): remove or impute those values."
-        )
+        where = f"{which} is in row {infinite[0]} (counting from 0)"
+        raise ValueError(f"X: column {name!r} contains infinity. {where}: remove or impute those values.")
 
 
 # Columns of files, as arrays of pyarrow ------------------------------------------------------------------------------

@@ -25,14 +25,10 @@ from .cells import (
     FEWEST_ROWS,
     column_names,
     floats_of,
-    is_missing,
-    is_number,
-    label_of,
-    listed,
-    number_of,
-    plain,
+    kind_of,
     refuse_mixed,
     series_of,
+    spelled_as,
     values_of,
 )
 
@@ -40,7 +36,6 @@ LARGEST = float(np.finfo(np.float64).max)
 HEIGHT = math.sqrt(0.5)  # of the columns of a category
 MOST_VALUES = 100  # of a category that have a column of their own
 IDENTIFIER = 0.9  # distinct values per row above which a category is taken for an identifier
-CATEGORIES = ("categor", "enum", "dictionary", "str", "large_string", "utf8", "large_utf8")  # starts of dtypes
 
 
 @dataclass(frozen=True)
@@ -156,20 +151,12 @@ class Column:
     def _as_in_fit(self, cells: np.ndarray) -> np.ndarray:
         """The cells of a category. Numbers become text if the category was text that can be read as numbers."""
         known = isinstance(self.values[0], str)
-        if known and any(map(is_number, self.values)):  # codes, which are text in a CSV file and numbers in others
-            texts = {label_of(number_of(value)): value for value in self.values if is_number(value)}
-            texts.update((value, value) for value in self.values)
-            as_text = lambda cell: texts.get(label_of(cell), label_of(cell))  # noqa: E731
-            cells = np.array(
-                [cell if isinstance(cell, (str, bool, type(None))) else as_text(cell) for cell in cells], dtype=object
-            )
+        cells = spelled_as(self.values, cells) if known else cells
         other = next((cell for cell in cells if cell is not None and isinstance(cell, str) != known), None)
         if other is not None:
-            kinds = ("text", "numbers") if known else ("numbers", "text")
-            raise ValueError(
-                f"X: column {self.name!r} contained {kinds[0]} in fit, but now contains {kinds[1]} ({other!r}): "
-                f"{AS_IN_FIT}."
-            )
+            old, new = ("text", "numbers") if known else ("numbers", "text")
+            what = f"contained {old} in fit, but now contains {new} ({other!r})"
+            raise ValueError(f"X: column {self.name!r} {what}: {AS_IN_FIT}.")
         return cells
 
 
@@ -187,7 +174,7 @@ class Columns:
         if not names:
             raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
         if isinstance(requested, str) and requested == "from_dtype":
-            kinds = [("number", ())] * len(names) if frame is None else [_kind(cells) for cells in frame]
+            kinds = [("number", ())] * len(names) if frame is None else [kind_of(cells) for cells in frame]
         else:
             kinds = [("category" if chosen else "number", ()) for chosen in _chosen(requested, names)]
         pairs = zip(names, kinds, strict=True)
@@ -266,20 +253,6 @@ def _name(name: Any) -> str | int:
     return int(name) if isinstance(name, (int, np.integer)) else str(name)
 
 
-def _kind(cells: Any) -> tuple[str, tuple[Any, ...]]:
-    """The kind of a column of a frame by its dtype, and the levels of ranks; that of objects by their types."""
-    dtype = cells.dtype if hasattr(cells, "dtype") else cells.type
-    text = str(dtype).lower()
-    if getattr(dtype, "ordered", False) and hasattr(dtype, "categories"):
-        return "ranks", tuple(plain(value) for value in dtype.categories)
-    if getattr(dtype, "ordered", False) and hasattr(cells, "unify_dictionaries"):
-        return "ranks", tuple(cells.combine_chunks().dictionary.to_pylist())
-    if text == "object":
-        present = [cell for cell in listed(cells) if not is_missing(cell)]
-        return ("category" if not present or any(isinstance(cell, str) for cell in present) else "number"), ()
-    return ("category" if text.startswith(CATEGORIES) else "number"), ()
-
-
 def _chosen(requested: Any, names: list[Any]) -> np.ndarray:
     """The mask of the columns that `categorical_features` chooses."""
     chosen = np.asarray([] if requested is None else requested)
@@ -289,8 +262,6 @@ def _chosen(requested: Any, names: list[Any]) -> np.ndarray:
     places: Any = [known.get(place) if isinstance(place, str) else place for place in chosen.ravel().tolist()]
     right = all(isinstance(place, int) and 0 <= place < len(names) for place in places)
     if not right or chosen.ndim != 1 or chosen.dtype.kind == "b":
-        raise ValueError(
-            f"categorical_features must be 'from_dtype', None, a mask of {len(names)} values, or names or numbers of "
-            f"columns of X, got {requested!r}."
-        )
+        allowed = f"'from_dtype', None, a mask of {len(names)} values, or names or numbers of columns of X"
+        raise ValueError(f"categorical_features must be {allowed}, got {requested!r}.")
     return np.isin(np.arange(len(names)), places)

@@ -16,8 +16,7 @@ from ..losses import log_loss
 from ..problem import Factor, Fit, Problem, ProblemRecord, column_spread, constant_columns
 from ..progress import work
 from ..system import QUICK
-from .constants import CONSTANTS
-from .samples import in_memory, sample_of, stages_of
+from .constants import CONSTANTS, in_memory, sample_of, stages_of
 
 SMALLEST_VARIANCE = 1e-280  # The ridges underflow for kernels of a smaller variance.
 LENIENCE = 1.5  # The scale of residuals in the robust weights of a search is this many robust scales.

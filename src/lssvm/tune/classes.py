@@ -20,9 +20,8 @@ from ..coding import pair_work, vertex
 from ..kernels import Kernel
 from ..problem import Problem, column_spread, columns_by_input, constant_columns, ranks_of
 from ..progress import counted
-from .constants import CONSTANTS
+from .constants import CONSTANTS, in_memory, part_of, sample_of
 from .criteria import LooLogLoss
-from .samples import in_memory, part_of, sample_of
 from .widths import FAILED, Candidate, WidthSearch, changed_widths, choices, log_widths
 
 FEWEST = 4  # Each class needs this many rows, two in each half: a single row says nothing about its class.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -18,8 +18,6 @@ from ..rules import List, Rule, Seed, integer, open_share, shown
 from .choose_C import best_C, validation_loss
 from .leave_one_out import as_requested, is_fixed, tuned
 
-Residuals = Callable[[Factor, float], np.ndarray]
-
 
 class Validation(Step):
     """Choose C and a common factor of the widths by the error on validation sets."""
@@ -33,15 +31,16 @@ class Validation(Step):
             return problem
         start = tuned(problem)
         free = start.paths["LeaveOneOut"].get("free", [False] * len(start.kernel.leaves))
-        held = start
-        if start.robust is not None:  # the weights of the fit to all rows are kept on all parts
-            held = start.replace(weights=start.solve().weights)
-        fitted, rows, residuals = self._residuals(held, self._parts(problem))
+        # robust weights are those of the fit to all rows
+        held = start if start.robust is None else start.replace(weights=start.solve().weights)
+        parts = self._parts(problem)
+        trained, rows = self._trained(held, parts), np.unique(np.concatenate(parts))
         y, weights = (arrays.to_numpy(a)[rows] for a in (problem.y, held.weights))
         found: list[tuple[float, Kernel, float]] = []
 
         def errors(factor: Factor, values: Sequence[float]) -> np.ndarray:
-            return np.array([validation_loss(problem, y, residuals(factor, C), weights) for C in values])
+            found = self._residuals(held, factor, values, parts)
+            return np.array([validation_loss(problem, y, residuals, weights) for residuals in found])
 
         def score(shift: float) -> float:
             sigmas = [
@@ -49,7 +48,7 @@ class Validation(Step):
                 for leaf, moves in zip(start.kernel.leaves, free, strict=True)
             ]
             kernel = start.kernel.with_widths(sigmas)
-            C, value, _ = best_C(fitted.replace(kernel=kernel, C=problem.C), errors)
+            C, value, _ = best_C(trained.replace(kernel=kernel, C=problem.C), errors)
             found.append((value, kernel, C))
             return value
 
@@ -70,9 +69,14 @@ class Validation(Step):
         """The row numbers of every validation set."""
         raise TypeError(f"{type(self).__name__} does not define _parts(problem).")
 
-    def _residuals(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, np.ndarray, Residuals]:
-        """The problem to factorise, the rows that are predicted, and their residuals from its factor and C."""
-        raise TypeError(f"{type(self).__name__} does not define _residuals(problem, parts).")
+    def _trained(self, problem: Problem, parts: list[np.ndarray]) -> Problem:
+        """The problem that is factorised."""
+        return problem
+
+    def _residuals(self, problem: Problem, factor: Factor, values: Sequence[float], parts: list[np.ndarray]) -> Any:
+        """By value of C: the residuals of the rows of all validation sets (sorted), each without its set."""
+        rows = np.unique(np.concatenate(parts))
+        return [arrays.to_numpy(factor.block_residuals(parts, C))[rows] for C in values]
 
 
 def is_splitter(splitter: Any) -> bool:
@@ -153,11 +157,6 @@ class KFold(Validation):
         if groups is not None and groups.shape != (problem.X.shape[0],):
             raise ValueError(f"KFold: groups has shape {groups.shape}, but X has {problem.X.shape[0]} rows.")
         if splitter is None:
-            units, name = (len(rows), "rows") if groups is None else (len(np.unique(groups[rows])), "groups")
-            if self.n_splits > units:
-                raise ValueError(
-                    f"KFold: n_splits={self.n_splits} exceeds the number of {name} ({units}): lower n_splits."
-                )
             counts = np.bincount(problem.labels[rows]) if problem.classification else np.zeros(0)
             stratified = problem.classification and counts[counts > 0].min() >= self.n_splits
             if groups is None:
@@ -182,10 +181,6 @@ class KFold(Validation):
         if self.groups is not None:
             return "groups"
         return "splitter" if hasattr(self.splitter, "test_fold") else ""
-
-    def _residuals(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, np.ndarray, Residuals]:
-        together = np.concatenate(parts)
-        return problem, together, lambda factor, C: arrays.to_numpy(factor.block_residuals(parts, C))[together]
 
 
 class Holdout(Validation):
@@ -232,20 +227,15 @@ class Holdout(Validation):
             )
         return [held]
 
-    def _residuals(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, np.ndarray, Residuals]:
-        rest = np.setdiff1d(problem.rows, parts[0])
+    def _trained(self, problem: Problem, parts: list[np.ndarray]) -> Problem:
+        return problem.subset(np.setdiff1d(problem.rows, parts[0]))
+
+    def _residuals(self, problem: Problem, factor: Factor, values: Sequence[float], parts: list[np.ndarray]) -> Any:
         inputs, y = (arrays.take(a, parts[0]) for a in (problem.X, problem.y))
         if problem.kernel.is_precomputed:
-            inputs = arrays.take(inputs.T, rest).T
-        current: list[Any] = [None, None]  # the current factor and its columns
-
-        def residuals(factor: Factor, C: float) -> np.ndarray:
-            if current[0] is not factor:
-                current[:] = factor, factor.columns(inputs)
-            solution = factor.system.solution(1.0 / C, careful=False)
-            return arrays.to_numpy(y - (current[1] @ solution.coef + solution.intercept[None, :]))
-
-        return problem.subset(rest), parts[0], residuals
+            inputs = arrays.take(inputs.T, np.setdiff1d(problem.rows, parts[0])).T
+        columns, solutions = factor.columns(inputs), (factor.system.solution(1.0 / C, careful=False) for C in values)
+        return [arrays.to_numpy(y - (columns @ found.coef + found.intercept[None, :])) for found in solutions]
 
 
 class LeaveBlockOut(Validation):
@@ -298,8 +288,8 @@ class LeaveBlockOut(Validation):
             )
         return parts
 
-    def _residuals(self, problem: Problem, parts: list[np.ndarray]) -> tuple[Problem, np.ndarray, Residuals]:
-        return problem, problem.rows, lambda factor, C: block_residuals(factor, C, self.h)
+    def _residuals(self, problem: Problem, factor: Factor, values: Sequence[float], parts: list[np.ndarray]) -> Any:
+        return [block_residuals(factor, C, self.h) for C in values]
 
 
 def block_residuals(factor: Factor, C: float, h: int) -> np.ndarray:

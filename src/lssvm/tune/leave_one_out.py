@@ -19,8 +19,7 @@ from ..problem import Fit, Problem, Step, check_memory, constant_columns
 from ..progress import gradient_work, work
 from ..rules import one_of
 from .choose_C import ROBUST_ITERATIONS, error_rate, most_for_C, validation_loss, warn_at_edge, with_best_C
-from .constants import CONSTANTS
-from .samples import chosen_widths, stages_of
+from .constants import CONSTANTS, chosen_widths, stages_of
 from .search import Found, completed, finished, first_stage, last_stage
 from .widths import choices
 
@@ -222,11 +221,6 @@ def tuned(problem: Problem, *, on_all_rows: bool = True) -> Problem:
     If `on_all_rows` is False, C is that of the search for the widths, if there was one.
     """
     return problem if problem.is_known else LeaveOneOut().choose(problem, on_all_rows=on_all_rows)
-
-
-def tuned_each(problem: Problem) -> list[Problem]:
-    """One problem per kernel of a `Choice`, tuned on samples."""
-    return [tuned(problem.replace(kernel=kernel), on_all_rows=False) for kernel in choices(problem.kernel)]
 
 
 def describe(problem: Problem, fit: Fit) -> None:

@@ -15,9 +15,8 @@ from ..kernels import Kernel
 from ..problem import Problem, column_spread, constant_columns, varying_inputs
 from ..progress import counted
 from .choose_C import Errors, best_C, class_errors, downweight_outliers, loo_errors, output_units, search_weights
-from .constants import CONSTANTS
+from .constants import CONSTANTS, part_of, sample_of, stages_of
 from .criteria import LooError
-from .samples import part_of, sample_of, stages_of
 from .widths import COSINES, FUNCTIONS, Candidate, WidthSearch, changed_widths
 
 NARROW = 2.0  # A column whose log width is smaller counts as used.

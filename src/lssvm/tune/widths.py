@@ -188,11 +188,13 @@ class WidthSearch:
         except NumericalError:
             return FAILED, np.zeros(len(x))
         prior, gradient = self.prior(x)
+        return value + prior, gradient + self.in_variables(in_widths, in_C)
+
+    def in_variables(self, in_widths: np.ndarray, in_C: float) -> np.ndarray:
+        """The derivatives in the variables, from those in the log widths and log C."""
         moving = self.variable >= 0
-        gradient[: self.count] += np.bincount(self.variable[moving], in_widths[moving], minlength=self.count)
-        if len(x) > self.count:
-            gradient[-1] += in_C
-        return value + prior, gradient
+        sums = np.bincount(self.variable[moving], in_widths[moving], minlength=self.count)
+        return np.append(sums, [] if self.fixed_C else in_C)
 
     def minimise(self, iterations: int | None = None, method: str = "gradient") -> Candidate:
         """The best candidate near the start.

@@ -1,25 +1,37 @@
-"""Basis points that are given, drawn at random, or cluster centres."""
+"""Basis points that are given, drawn at random, cluster centres, or learned along the gradient of log PRESS."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated, Any
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays, progress
+from ..kernels import Kernel
 from ..problem import Problem, Step, column_spread
 from ..progress import counted
 from ..rules import Count, Rule, Seed, shown
 from ..system import iterative
-from ..tune import CONSTANTS, LeaveOneOut, best_C, most_for_C, sample_of, tuned, warn_at_edge, with_best_C
+from ..tune import LeaveOneOut
+from ..tune.choose_C import best_C, most_for_C, warn_at_edge, with_best_C
+from ..tune.constants import CONSTANTS, sample_of
+from ..tune.leave_one_out import tuned
+from ..tune.widths import Candidate, Criterion, WidthSearch, choices
 from .common import check_found, kernel_rows, provisional
 
 SIZES = (500, 1000, 2000)  # sizes of `Random()`; the first two are compared
 GAINS = (0.03, 0.05)  # relative decrease of the RMS leave-one-out residual needed for the second and the third
 MOST_WORK = 1.5e11  # largest rows * n^2: near it, 36,000 x 8 rows took 140 seconds of one aarch64 core
 SAMPLE_ROWS = 5000  # number of rows on which the sizes are compared
+# RACE was chosen by the errors and times of four splits of the two data sets in docs/benchmarks.md. PATIENCE is
+# generous: on four tables of 6000 to 20,000 rows, 20 and 50 gave the same errors.
+RACE = 16  # number of scores of each kernel of a `Choice` before one of them is selected
+SURE = 2.0  # number of standard errors by which a kernel has to be better on the held-out rows
+PATIENCE = 50  # number of moves without improvement on the held-out rows
 
 
 def as_points(points: Any) -> np.ndarray:
@@ -258,3 +270,145 @@ class KMeans(Step):
             means = MiniBatchKMeans(self.n, random_state=self.random_state, n_init=1, batch_size=4096)
             distinct = np.unique(means.fit(X, sample_weight=weights).cluster_centers_, axis=0)
         return problem.with_basis(points=arrays.like(distinct * spread, problem.X))
+
+
+class Learned(Step):
+    """Basis points optimised along the gradient of log PRESS, starting from rows chosen by `RandomlyPivoted`.
+
+    The points, and widths and C if they were left at None, are optimised by Adam on the exact gradient of the
+    leave-one-out error of a sample of rows. With several kernels (`kernels.Choice`) each makes 15 moves, and one of
+    them continues: the best on the held-out rows if it is better by two standard errors, otherwise the one with the
+    best leave-one-out error by then. The points with the smallest error on the held-out rows (possibly those at
+    the start) are kept, and the model is then fitted on all rows.
+
+    Parameters
+    ----------
+    n : int
+        Number of points; fewer if fewer rows reconstruct all others.
+    steps : int
+        Largest number of moves; the optimisation also ends after 50 moves without improvement on the held-out rows.
+    random_state : int, RandomState or None
+        Seed for the start, the sample and the held-out rows.
+
+    Notes
+    -----
+    A tenth of the rows is held out. The sample has at most max(2000, 5 n) of the other rows, or all of them if the
+    arrays are not NumPy arrays. ``path_`` holds ``scores`` (mean squared residual of the held-out rows, beginning with
+    the start) and ``chosen`` (the number of moves that were kept).
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels, sparsify
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0, steps=[sparsify.Learned(8, random_state=0)]).fit(X, y)
+    >>> model.support_vectors_.shape
+    (8, 1)
+    """
+
+    def __init__(self, n: Count, steps: Count = 200, random_state: Seed = None) -> None:
+        self.n = n
+        self.steps = steps
+        self.random_state = random_state
+
+    def __call__(self, problem: Problem) -> Problem:
+        if problem.kernel.is_precomputed:
+            raise ValueError("Learned moves points, which kernels.Precomputed does not have: use e.g. Random.")
+        draw = check_random_state(self.random_state)
+        order, seed = draw.permutation(problem.rows), draw.randint(2**31)
+        candidates = np.sort(order[: max(5000, 10 * self.n)])
+        kernels, descents = choices(problem.kernel), []
+        for kernel in kernels:
+            known = tuned(problem.with_basis(order[: self.n], kernel=kernel, asked=None), on_all_rows=False)
+            if known.robust is not None:  # keep the weights of the initial model
+                known = known.replace(weights=known.solve().weights, robust=None)
+            rows = randomly_pivoted(known.with_basis().subset(candidates), self.n, np.random.RandomState(seed))
+            check_found(self, rows)
+            descents.append(self._descend(known.with_basis(candidates[rows]), kernel, problem.C, order))
+        # the best kernel for rows may not be the best for optimised points: each kernel of a choice takes a few steps
+        first = min(RACE, self.steps + 1) if len(kernels) > 1 else 1
+        trails = [list(islice(descent, first)) for descent in descents]
+        winner = _winner(trails)
+        trail = trails[winner]
+        for place in islice(descents[winner], self.steps + 1 - first):
+            trail.append(place)
+            if len(trail) - 1 - int(np.argmin([place.score for place in trail])) >= PATIENCE:
+                break
+        scores = np.array([place.score for place in trail])
+        best = int(np.argmin(scores))
+        paths = {**problem.paths, type(self).__name__: Bunch(scores=scores, chosen=best)}
+        learned = problem.with_basis(points=trail[best].points, kernel=trail[best].kernel, paths=paths)
+        if learned.C is None:
+            learned = with_best_C(learned, Bunch(plan=[]))
+            warn_at_edge(learned)
+        return learned.replace(asked=problem.asked or (problem.kernel, problem.C))
+
+    def _descend(self, known: Problem, asked: Kernel, C: float | None, order: np.ndarray) -> Iterator[Bunch]:
+        """Losses of the held-out rows and their mean, leave-one-out error, kernel and points after every move."""
+        held, rest = np.sort(order[: -(-len(order) // 10)]), order[-(-len(order) // 10) :]
+        sample = np.sort(rest[: max(2000, 5 * self.n)] if arrays.is_numpy(known.X) else rest)
+        points = known.kernel.basis_points(known.X, np.asarray(known.support)) + 0.0
+        if len(sample) < 3:  # too few rows for leave-one-out: the points stay
+            yield Bunch(score=0.0, losses=np.zeros(1), loo=0.0, kernel=known.kernel, points=points)
+            return
+        inputs, targets, weights = (arrays.take(a, held) for a in (known.X, known.y, known.weights))
+        spread, part = column_spread(known), known.subset(sample)
+        start = Candidate(known.kernel, float(known.C or 1.0))
+        search = WidthSearch(Criterion(part.replace(C=C), spread), asked, start, many=True)
+        matters = np.any(np.isfinite(search.logs), axis=0) | (len(search.logs) == 0)  # columns that are not dropped
+        scale = arrays.like(spread * matters, known.X)
+        x, in_points, in_variables = search.origin, Adam(), Adam()
+        while True:
+            at = search.at(x)
+            factor = part.with_basis(points=points, kernel=at.kernel, C=at.C).factorise(quick=True)
+            solution = factor.system.solution(1.0 / factor.C, careful=False)
+            residuals = targets - factor.columns(inputs) @ solution.coef - solution.intercept[None, :]
+            losses = _weighted_squares(residuals, weights)
+            loo = _weighted_squares(solution.loo_residuals, arrays.take(part.weights, factor.rows))
+            yield Bunch(score=float(losses.mean()), losses=losses, loo=loo.mean(), kernel=at.kernel, points=points)
+            if not factor.has_point_gradient:
+                return
+            try:
+                _, widths, slope, moves = factor.criterion_and_points()
+            except arrays.NumericalError:  # the error cannot be reduced further
+                return
+            points = points - scale * in_points.step(moves * scale)
+            x = x - in_variables.step(search.in_variables(arrays.to_numpy(widths), slope))
+
+
+def _winner(trails: list[list[Bunch]]) -> int:
+    """The trail with the lowest score; among those not significantly different from it, the one with the best end.
+
+    There is a leave-one-out residual for every row of the sample, many more than there are held-out rows.
+    """
+    lowest = [min(trail, key=lambda place: place.score) for trail in trails]
+    best = min(lowest, key=lambda place: place.score)
+    close = []
+    for number, place in enumerate(lowest):
+        difference = place.losses - best.losses
+        if difference.mean() <= SURE * difference.std() / np.sqrt(len(difference)):
+            close.append(number)
+    return min(close, key=lambda number: trails[number][-1].loo)
+
+
+def _weighted_squares(residuals: Any, weights: Any) -> np.ndarray:
+    """Squared residuals of every row, summed over the outputs, times its weight relative to the mean weight."""
+    values, weights = arrays.to_numpy(residuals), arrays.to_numpy(weights)
+    return np.asarray((values * values).sum(axis=1) * weights / weights.mean())
+
+
+class Adam:
+    """The optimiser of Kingma & Ba (2015), for arrays of any kind."""
+
+    def __init__(self, rate: float = 0.05) -> None:
+        self.rate = rate
+        self.count = 0
+        self.mean: Any = 0.0
+        self.square: Any = 0.0
+
+    def step(self, gradient: Any) -> Any:
+        """The step to subtract from the variables."""
+        self.count += 1
+        self.mean = 0.9 * self.mean + 0.1 * gradient
+        self.square = 0.999 * self.square + 0.001 * gradient * gradient
+        root = (self.square / (1.0 - 0.999**self.count)) ** 0.5
+        return self.rate * self.mean / ((1.0 - 0.9**self.count) * (root + 1e-12))
