@@ -102,10 +102,7 @@ class ChunkedLSSVM(BaseLSSVM):
             parts, shares = list[Member | Problem](problems), None
         else:
             parts, is_stack, shares = list(before.members), before.is_listed, before.shares
-        members = []
-        for place, part in enumerate(parts):
-            with progress.one_of(place, len(parts)):
-                members.append(self._with_chunk(part, table))
+        members = progress.each(lambda part: self._with_chunk(part, table), parts)
         return publish(self, self._combined(members, is_stack=is_stack, shares=shares))
 
     def _with_chunk(self, part: Member | Problem, table: Table) -> Member:
@@ -188,10 +185,8 @@ class ChunkedLSSVM(BaseLSSVM):
         scan = source.reduce(reader.scan)
         reader, table = reader.after(scan)
         problems, is_stack = plan(self, table, chunked=True)
-        found = []
-        for place, problem in enumerate(problems):
-            with progress.one_of(place, len(problems)):
-                found.append(self._fit_passes(source, reader, scan, table, problem, leave_one_out))
+        parts = (source, reader, scan, table, leave_one_out)
+        found = progress.each(lambda problem: self._fit_passes(problem, *parts), problems)
         fitted = self._combined([member for member, _ in found], is_stack=is_stack)
         publish(self, fitted)
         if isinstance(source, DaskChunks):
@@ -207,29 +202,27 @@ class ChunkedLSSVM(BaseLSSVM):
         return self
 
     def _fit_passes(
-        self, source: Source, reader: ChunkReader, scan: Scan, table: Table, problem: Problem, leave_one_out: str
+        self, problem: Problem, source: Source, reader: ChunkReader, scan: Scan, table: Table, leave_one_out: str
     ) -> tuple[Member, Any]:
         """The model of one kernel, and the function that computes the leave-one-out results of a chunk.
 
         `table` is a sample of the rows, on which kernel, C and basis are chosen.
         """
-        layout, keep = (
-            reader.layout,
-            leave_one_out == "rows" or (leave_one_out == "auto" and scan.fingerprint.rows <= KEPT_ROWS),
-        )
+        layout, total = reader.layout, scan.fingerprint.rows
+        keep = leave_one_out == "rows" or (leave_one_out == "auto" and total <= KEPT_ROWS)
         count = 2 + 3 * (0 if problem.robust is None else problem.robust.iterations)  # passes, as a rule
-        expected = [progress.expect(lambda: progress.work(scan.fingerprint.rows, BASIS_SIZE)) for _ in range(count)]
+        expected = [progress.expect(lambda: progress.work(total, BASIS_SIZE)) for _ in range(count)]
         stream = start_stream(tuned(run_steps(problem, self._chunk_steps())))
         passes, kernel, points = Passes(stream.whitening, problem.robust), stream.whitening.kernel, stream.points
         same = SameRows(source, reader.rows, reader.compared, scan.fingerprint, iter(expected))
-        fit = fit_chunks(same, passes, scan.fingerprint.rows, 1.0 / stream.C, loo=leave_one_out != "none", keep=keep)
+        fit = fit_chunks(same, passes, total, 1.0 / stream.C, loo=leave_one_out != "none", keep=keep)
         (few,) = fit.passes.loo(fit.solved, True, 0, table.X, table.targets, table.weights).rows
         targets, own, *others = fit.rows() if keep else few
         solution = without_rows(kernel, stream.C, points, fit.coef, fit.solved[0].intercept)
         names = ("weights", "residuals", "leverage", "loo_residuals")
         results: dict[str, Any] = dict(zip(names, others, strict=True))
         whole = replace(solution, **results)
-        sample = as_loo_sample(fit.passes.whitening, fit.solved, scan.fingerprint.rows, table.X, *few)
+        sample = as_loo_sample(fit.passes.whitening, fit.solved, total, table.X, *few)
         warn_of_rounding(fit.rounding(sample, points, stream.C), stream.C)
         rows = {"targets": targets, "sample_weight": layout.sample_weights(targets, own)} if keep else {}
         rows |= {"press": None if fit.loo is None else fit.loo.press, "sample": sample}

@@ -12,7 +12,6 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Bunch, compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
@@ -117,11 +116,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     def _solve(
         self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None
     ) -> list[Solved]:
-        found = []
-        for place, problem in enumerate(problems):
-            with progress.one_of(place, len(problems)):
-                found.append(self._solve_classes(problem, layout, given))
-        return found
+        return progress.each(lambda problem: self._solve_classes(problem, layout, given), problems)
 
     def _solve_classes(self, problem: Problem, layout: Layout, given: Array | None) -> Solved:
         """The classifier of one kernel."""
@@ -271,9 +266,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         array (n_samples,)
             Non-numeric labels are returned as a NumPy array, whatever the array type of X.
         """
-        check_is_fitted(self)
-        values = self._probabilities if self.fitted_.by_pairs else self._values
-        return winning_class(values(X, "predict"), self.classes_)
+        return winning_class(self._values(X, "predict"), self.classes_)
 
     @on_rows
     def predict_proba(self, X: ArrayLike) -> Array:
