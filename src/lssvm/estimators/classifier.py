@@ -116,7 +116,11 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     def _solve(
         self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None
     ) -> list[Solved]:
-        return progress.each(lambda problem: self._solve_classes(problem, layout, given), problems)
+        found = []
+        for place, problem in enumerate(problems):
+            with progress.one_of(place, len(problems)):
+                found.append(self._solve_classes(problem, layout, given))
+        return found
 
     def _solve_classes(self, problem: Problem, layout: Layout, given: Array | None) -> Solved:
         """The classifier of one kernel."""
