@@ -493,7 +493,7 @@ def sound(kind):
     }[kind]()
 
 
-def made(name, **fields):
+def made(name, /, **fields):
     return {"class": name, "fields": fields}
 
 
@@ -537,6 +537,11 @@ UNSOUND = {  # for each model: a place, a value and the message
         ("fit.support", [1], "fit.support is not"),
         ("layout.n_features", 4, "layout.columns is not"),
         ("layout.names", 1, "layout.names is not"),
+        (
+            "layout.columns",
+            made("Columns", columns={"tuple": [made("Column", name=0, missing=True)] * 3}),
+            "missing is",
+        ),
         ("path", 1, "path is not"),
         ("problem.X", COEF, "problem.X is not"),
         ("problem.asked", {"tuple": [1, 2]}, "problem.asked"),

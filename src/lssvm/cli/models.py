@@ -128,14 +128,15 @@ def predict(
     scored = roles.target in source.names
     names = [*roles.inputs, *([str(roles.target)] if scored else [])]
     unknown: Counter[str] = Counter()
-    losses: list[Any] = []
+    loss, n_scored = 0.0, 0
     with nullcontext() if output is None else written(output) as file:
         for batch in source.batches(names, PIECE):
             X = roles.frame(batch)
             _count_unknown(fitted, X, unknown)
             columns = _predictions(fitted, X, interval, coverage, proba)
             if scored:
-                losses += _losses(roles, batch, columns["prediction"])
+                losses = _losses(roles, batch, columns["prediction"])
+                loss, n_scored = loss + sum(losses), n_scored + len(losses)
             text = _json_lines(columns) if as_json else _csv_lines(zip(*columns.values(), strict=True), raw)
             text = printable(text) if on_terminal else text
             if not (batch.start or as_json):  # only after the first rows are predicted: a failure writes nothing
@@ -151,10 +152,10 @@ def predict(
     if len(unknown) > LISTED:
         more = counted(len(unknown) - LISTED, "more category is", "more categories are")
         say(f"{more} unknown to the model")
-    if losses:
-        mean = sum(losses) / len(losses)
+    if n_scored:
+        mean = loss / n_scored
         error = f"error rate {mean:.2%}" if roles.labels else f"root mean square error {mean**0.5:.4g}"
-        say(f"{error} on {counted(len(losses), 'row')} with {roles.target!r}")
+        say(f"{error} on {counted(n_scored, 'row')} with {roles.target!r}")
     program.progress_line("")
 
 

@@ -31,7 +31,8 @@ UNEQUAL_CELLS = re.compile(r"Row #(\d+): Expected \d+ columns, got (\d+)")  # in
 UNCLOSED = "look for an unclosed quotation mark."
 BATCH_CELLS = 1 << 18  # cells that are read together, at most, unless 16 rows have more
 BLOCK_BYTES = 1 << 22  # of a text file that are parsed together, unless 16 rows have more; no row may be longer
-LONGEST_CELL = 1 << 20  # characters; the format is inferred from lines with at least twice as many, if there are
+LONGEST_CELL = 1 << 26  # characters
+SAMPLE = 1 << 19  # characters of whole lines from which the format is inferred, twice, so that a row follows the names
 SAMPLE_ROWS = 50  # rows from which the format is inferred
 DELIMITED_ROWS = 20  # rows from which the delimiter is inferred
 
@@ -109,13 +110,13 @@ def _explained_errors(name: str) -> Iterator[None]:
     except PermissionError:
         raise
     except (pyarrow.ArrowInvalid, OSError, UnicodeError, csv.Error) as error:
-        remedy = "does the file have the format that its name suggests?"
-        if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
-            encoding = getattr(error, "encoding", "utf-8")
-            raise TableError(f"{name} is not {encoding}: give its encoding, e.g. --encoding latin-1.") from None
-        if isinstance(error, csv.Error) or "straddle" in str(error):
+        fault, remedy = str(error), "does the file have the format that its name suggests?"
+        if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in fault:
+            remedy = "give its encoding, e.g. --encoding latin-1."
+            fault = f"it is not {getattr(error, 'encoding', 'utf-8')}"
+        elif isinstance(error, csv.Error) or "straddle" in fault:
             remedy = UNCLOSED
-        raise TableError(f"{name}: {error}\n{remedy}") from error
+        raise TableError(f"{name}: {fault}\n{remedy}") from error
 
 
 def open_table(path: str, **options: Any) -> Source:
@@ -196,7 +197,8 @@ def _open_text(
         pyarrow.input_stream(path, compression="detect") as stream,
         io.TextIOWrapper(stream, encoding, newline="") as file,
     ):
-        lines = file.readlines(2 * LONGEST_CELL)  # whole lines
+        lines = file.readlines(SAMPLE) + file.readlines(SAMPLE)
+        is_cut = bool(file.readline())
     csv.field_size_limit(LONGEST_CELL)
     stated = STATED_DELIMITER.fullmatch(lines[0]) if lines else None  # in a line above the table, as Excel writes it
     above = next((n for n in range(int(bool(stated)), len(lines)) if lines[n].strip("\r\n")), len(lines))
@@ -209,6 +211,8 @@ def _open_text(
     head = list(islice(records, 1))
     first_row = 1 + above + (header is not False) * reader.line_num  # names may contain line breaks
     head += islice(records, SAMPLE_ROWS - 1)
+    if len(head) < 2 and is_cut:
+        raise TableError(f"{name}: the column names take more than {2 * SAMPLE} characters: {UNCLOSED}")
     if not any(cell.strip() for record in head for cell in record):
         raise TableError(f"{name} is empty: give a file with a line of column names and rows below it.")
 

@@ -154,15 +154,10 @@ def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
 
 def _c_declarations(content: ModelContent, name: str) -> str:
     """The names of the inputs of a matrix, and the classes."""
-    found = []
-    if content.is_matrix and content.names:
-        found.append(c_texts(f"{name}_input_names", content.names))
-    labels: Any = content.classes
-    if labels is not None and isinstance(labels[0], str):
-        found.append(c_texts(f"{name}_classes", labels))
-    elif labels is not None:
-        kind, values = ("double", labels) if isinstance(labels[0], float) else ("long long", map(int, labels))
-        found.append(f"static const {kind} {name}_classes[{len(labels)}] = {{{', '.join(map(repr, values))}}};")
+    found = [c_array(f"{name}_input_names", content.names)] if content.is_matrix and content.names else []
+    if content.classes is not None:
+        labels = content.classes if isinstance(content.classes[0], str) else np.array(content.classes) + 0
+        found.append(c_array(f"{name}_classes", labels, "long long"))
     return "".join(f"\n{line}" for line in found)
 
 
@@ -178,7 +173,7 @@ def _c_encode(content: ModelContent, name: str, source: SourceCode) -> str:
         if column.values:
             own = f"{name}_{kind}s{number}"
             values, cell = f"{own}_values", cell if column.is_text else f"&{cell}"
-            arrays.append(c_texts(values, column.values) if column.is_text else c_array(values, column.numbers))
+            arrays.append(c_array(values, column.values if column.is_text else column.numbers))
             arrays.append(c_array(f"{own}_rows", column.rows))
             found = f"{name}_find_{kind}s({cell}, {values}, {len(column.values)})"
             work.append(f"    memcpy(x + {place}, {own}_rows[{found}], sizeof {own}_rows[0]);")
@@ -188,7 +183,7 @@ def _c_encode(content: ModelContent, name: str, source: SourceCode) -> str:
     if not content.is_matrix:
         for kind, own_names in names.items():
             arrays.append(f"enum {{ {name}_{kind}s = {len(own_names)} }};")
-            arrays.append(c_texts(f"{name}_{kind}_names", own_names))
+            arrays.append(c_array(f"{name}_{kind}_names", own_names))
     function = source.fill("encode_matrix" if content.is_matrix else "encode_table", work="\n".join(work))
     return "\n".join([*arrays, "", function])
 
@@ -205,21 +200,22 @@ def _c_number_cells(column: Input, cell: str, name: str) -> list[str]:
     return [f"{name}_is_nan(&{cell}) ? {m!r} : {f}" for m, f in zip(column.missing, filled, strict=True)]
 
 
-def c_array(name: str, values: np.ndarray) -> str:
-    """An array with any number of dimensions; each row of a matrix has a line of its own."""
-    rows = [_braces(row) for row in values]
-    body = ",".join(f"\n    {row}" for row in rows) if values.ndim > 1 else ", ".join(rows)
-    kind = "int" if values.dtype.kind == "i" else "double"
-    return f"static const {kind} {name}{''.join(f'[{size}]' for size in values.shape)} = {{{body}}};"
+def c_array(name: str, values: np.ndarray | Sequence[Any], integer: str = "int") -> str:
+    """An array of numbers or texts; each row of a matrix has a line of its own.
+
+    C has no empty arrays, so that of no texts contains a null pointer.
+    """
+    table = values if isinstance(values, np.ndarray) else np.array(values or [0], dtype=object)
+    kind = {"i": integer, "O": "char *const"}.get(table.dtype.kind, "double")
+    rows = [_braces(row) for row in table.tolist()]
+    body = ",".join(f"\n    {row}" for row in rows) if table.ndim > 1 else ", ".join(rows)
+    return f"static const {kind} {name}{''.join(f'[{size}]' for size in table.shape)} = {{{body}}};"
 
 
-def _braces(values: np.ndarray) -> str:
-    return f"{{{', '.join(map(_braces, values))}}}" if values.ndim else repr(values.item())
-
-
-def c_texts(name: str, texts: Sequence[str]) -> str:
-    """An array of texts; C has no empty arrays, so that of no texts contains a null pointer."""
-    return f"static const char *const {name}[{max(len(texts), 1)}] = {{{', '.join(map(c_string, texts)) or '0'}}};"
+def _braces(value: Any) -> str:
+    if isinstance(value, list):
+        return f"{{{', '.join(map(_braces, value))}}}"
+    return c_string(value) if isinstance(value, str) else repr(value)
 
 
 def c_string(text: str) -> str:

@@ -277,8 +277,11 @@ SPECIAL: dict[type, dict[str, Any]] = {  # fields that are more special than the
 RELATIONS: list[tuple[type, str, Callable[[Any, Sizes], Any]]] = [  # between the fields of a record
     (Problem, "weights", lambda problem, sizes: (problem.weights > 0).any()),
     (Problem, "classification", lambda problem, sizes: problem.classification == ("classes" in sizes)),
+    (Problem, "points", lambda problem, sizes: problem.points is None or not sizes["precomputed"]),
     (Problem, "coefficients", lambda problem, sizes: len((problem.coefficients or [[]])[0]) in (0, problem.basis_size)),
     (Column, "values", lambda column, sizes: (column.kind in ("category", "ranks")) == (len(column.values) > 0)),
+    (Column, "height", lambda column, sizes: column.height == 0.0 or column.kind in ("number", "ranks")),
+    (Column, "missing", lambda column, sizes: column.kind == "category" or not (column.missing or column.pooled)),
     (Fit, "weights", lambda fit, sizes: fit.loo_residuals is None if fit.weights is None else (fit.weights > 0).any()),
     (Fit, "leverage", lambda fit, sizes: (fit.leverage is None) == (fit.loo_residuals is None)),
     (Layout, "columns", lambda layout, sizes: layout.columns is None or _are_columns(layout.columns, sizes)),

@@ -320,9 +320,10 @@ class ColumnScan:
         if cells.type == "double":
             self.blank += int(np.isnan(values).sum())
         else:
-            self.blank += cells.null_count + _count(cells, MISSING)
-            self.absent += _count(cells, ABSENT)
-            self.truths += _count(cells, TRUTH)
+            words = cells.filter(~np.isfinite(values) | (values == 0) | (values == 1))  # all that may be
+            self.blank += cells.null_count + _count(words, MISSING)
+            self.absent += _count(words, ABSENT)
+            self.truths += _count(words, TRUTH)
         if self.counts is not None:
             self.counts.update(texts_of(cells).drop_null().to_pylist())
             self.counts = self.counts if len(self.counts) <= MOST_LABELS else None
