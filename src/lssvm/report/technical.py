@@ -34,9 +34,10 @@ def technical_section(facts: Facts) -> str:
     rows |= _search_words(facts, records)
     rows |= {f"seconds: {name}": f"{value:.2f}" for name, value in (facts.about.get("seconds") or {}).items()}
     weights = ", the weights of the models" if facts.is_stack else ""
+    is_exact = all(getattr(member, "loss_", "squared") == "squared" for member, _ in facts.members)
+    approximate = "approximate, because they hold the weights and working targets of the other rows fixed"
     return (
-        "<p>Leave-one-out errors need no refits: those of the squared loss are exact, those of other losses are "
-        "approximate, because they hold the weights and working targets of the other rows fixed. C, kernel, basis"
+        f"<p>Leave-one-out errors need no refits; they are {'exact' if is_exact else approximate}. C, kernel, basis"
         f"{weights} and robust weights are those of the fit on all rows; those that were tuned were chosen to minimise "
         "this error.</p>"
         + _stack_table(facts)
