@@ -172,9 +172,9 @@ def test_tensors_that_are_none_of_ours(rows, torch):
         LSSVR().fit(torch.tensor(X).to_sparse(), torch.tensor(y))
     spoilt = torch.tensor(y)
     spoilt[3] = torch.nan
-    with pytest.raises(ValueError, match="Input y contains NaN or infinity: remove"):
+    with pytest.raises(ValueError, match=r"Input y contains NaN.*row 3"):
         LSSVR().fit(torch.tensor(X), spoilt)
-    with pytest.raises(ValueError, match="y has 3 dimensions"):
+    with pytest.raises(ValueError, match="dim 3"):
         LSSVR().fit(torch.tensor(X), torch.zeros((len(X), 1, 1)))
 
 
@@ -198,7 +198,7 @@ def test_mistakes(rows, xp):
         ((xp.asarray(X[:, 0]), y), "2D"),
         ((xp.asarray(holes), y), "infinity"),
         ((xp.asarray(X[:1]), y[:1]), "sample"),
-        ((xp.asarray(X), xp.asarray(y[:-1])), "rows"),
+        ((xp.asarray(X), xp.asarray(y[:-1])), "inconsistent numbers of samples"),
         ((xp.asarray(X), None), "None"),
         ((xp.asarray(X + 0j), y), "Complex"),
     ):

@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 
 from lssvm import LSSVC, LSSVR, datasets, kernels, load, save, sparsify
 from lssvm.estimators import fitted
-from lssvm.intervals import calibrate
+from lssvm.intervals.classes import calibrate
 from lssvm.problem import order_by_content
 
 pytestmark = pytest.mark.filterwarnings("ignore:By leave-one-out, the model explains")  # noise, and few rows

@@ -370,7 +370,7 @@ def test_changes_that_round_to_zero_have_no_sign():
 # Intervals ------------------------------------------------------------------------------------------------------------
 def test_intervals_are_those_of_predict_interval(monkeypatch):
     """With few rows per width, `predict_interval` repeats the search, and its intervals are much wider."""
-    monkeypatch.setattr("lssvm.estimators.interval_mixin.FOLDS", 2)
+    monkeypatch.setattr("lssvm.estimators.regressor.FOLDS", 2)
     draw = np.random.default_rng(1)
     table = draw.normal(size=(60, 4))
     model = LSSVR(kernels.RBF(ard=True))

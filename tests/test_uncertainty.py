@@ -14,10 +14,11 @@ from scipy.stats import binom, norm
 from sklearn.base import clone
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, plotting, save, sparsify
-from lssvm.estimators.interval_mixin import distribution, loo_distribution
-from lssvm.intervals import FittedLoo, noise_scale, set_scores, set_thresholds
+from lssvm.estimators.regressor import distribution
+from lssvm.intervals import FittedLoo
+from lssvm.intervals.classes import set_scores, set_thresholds
 from lssvm.intervals.jackknife import _largest
-from lssvm.intervals.scale import OUTLIERS, SMALLEST, interval_scores
+from lssvm.intervals.scale import OUTLIERS, SMALLEST, interval_scores, noise_scale
 from lssvm.problem import Problem
 
 GIVEN = {"kernel": kernels.RBF(sigma=1.3), "C": 5.0}
@@ -41,6 +42,11 @@ def uneven(n, outputs=None, seed=0):
     X = rng.uniform(-2, 2, (n, 2))
     y = np.sin(2 * X[:, 0]) + (0.1 + 0.4 * np.abs(X[:, 0])) * rng.standard_normal(n)
     return X, y if outputs is None else np.column_stack([y, X[:, 1] + 0.3 * rng.standard_normal(n)])
+
+
+def unweighted(X):
+    """Rows of weight 1 for `noise_scale`."""
+    return Problem(kernels.RBF(), X, np.zeros((len(X), 1)), np.ones(len(X)))
 
 
 def members(model):
@@ -143,7 +149,7 @@ def test_the_scale_is_that_of_the_residuals_behind_the_intervals(tmp_path):
     found = distribution(model, method="adaptive")
     searched = found.residuals
     assert np.mean(np.abs(searched[:, 0])) > np.mean(np.abs(model.loo_residuals_))
-    again = noise_scale(X, np.ones(100), np.arange(100), searched)
+    again = noise_scale(unweighted(X), searched)
     assert_allclose(found.scale.own, again.own, rtol=1e-10)
     diagnose.scores(model)  # uses leave-one-out residuals, and must not change the intervals
     assert_array_equal(model.predict_interval(NEW_WIDE, method="adaptive"), ends)
@@ -156,9 +162,9 @@ def test_rounding_errors_and_the_order_of_the_rows_do_not_change_the_scale():
     X, order = rng.uniform(size=(400, 2)), rng.permutation(400)
     residuals = (0.3 + X[:, :1]) * rng.standard_normal((400, 1))
     noisy = residuals * (1.0 + 1e-13 * rng.standard_normal((400, 1)))
-    one = noise_scale(X, np.ones(400), np.arange(400), residuals).choice
+    one = noise_scale(unweighted(X), residuals).choice
     for rows, r in ((X, noisy), (X[order], residuals[order])):
-        other = noise_scale(rows, np.ones(400), np.arange(400), r).choice
+        other = noise_scale(unweighted(rows), r).choice
         assert_allclose(other.C, one.C, rtol=1e-6)
         assert_allclose(other.kernel.kernel.sigma, one.kernel.kernel.sigma, rtol=1e-6)
 
@@ -169,7 +175,7 @@ def test_an_outlier_does_not_raise_the_scale_of_its_neighbours():
     residuals = (0.2 + np.abs(X)) * rng.standard_normal((120, 1))
     wild = residuals.copy()
     wild[60] = 300.0
-    scales = [noise_scale(X, np.ones(120), np.arange(120), r) for r in (residuals, wild)]
+    scales = [noise_scale(unweighted(X), r) for r in (residuals, wild)]
     near = np.array([[0.02], [0.1]])
     ratio = scales[1].model.predict(near) / scales[0].model.predict(near)
     assert ratio.max() < 1.2
@@ -286,7 +292,7 @@ def test_quantiles_are_those_of_refits_plus_residuals(name):
     X, y = uneven(40)
     unfitted, sample_weight = MODELS[name]
     model = clone(unfitted).fit(X, y, sample_weight)
-    scale = model.fitted_.loo_rows.residuals[model.weights_ > 0], None  # even noise
+    scale = model.fitted_.loo_values.residuals[model.weights_ > 0], None  # even noise
     model.fitted_ = dataclasses.replace(model.fitted_, scale=scale)
     rows = np.flatnonzero(model.weights_)
     values = []
@@ -345,7 +351,7 @@ def test_leave_one_out_scores_of_the_distribution(outputs):
     model = LSSVR(**GIVEN).fit(X, y, weights)
     rows = np.flatnonzero(weights)
     r = model.loo_residuals_.reshape(90, -1)[rows]
-    found = loo_distribution(model).scale
+    found = distribution(model, search=False).scale
     scale = np.ones(r.shape) if found is None else found.own
     assert scale[:, 0].std() > 0.1
     z = r / scale
@@ -494,7 +500,7 @@ def test_confidence_intervals_follow_their_definition(name):
     model = clone(unfitted).fit(X, y, sample_weight)
     S, H = smoother_matrix(model, X, NEW), smoother_matrix(model, X, X)
     f = model.predict(X)
-    scale = loo_distribution(model).scale
+    scale = distribution(model, search=False).scale
     unit = 1 / np.sqrt(model.weights_) if scale is None else scale.own[:, 0]
     rest = (np.eye(40) - H) * unit / unit[:, None]  # pure noise of size `unit` leaves the residuals rest @ z
     deviation = unit * np.sqrt(np.sum(((y - f) / unit) ** 2) / np.trace(rest.T @ rest))

@@ -10,11 +10,11 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from datetime import timedelta
-from typing import Self, TextIO
+from typing import Any, Self, TextIO
 
 Listener = Callable[[float], object]
 
@@ -123,6 +123,15 @@ def one_of(number: int, count: int) -> AbstractContextManager[None]:
     """What is done inside is all the work of one of `count` equal parts."""
     work = _work.get()
     return nullcontext() if work is None else listening(lambda share: work.listener((number + share) / count))
+
+
+def each(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    """The results of a function for all items, each of which takes an equal part of the work."""
+    found = []
+    for number, item in enumerate(items):
+        with one_of(number, len(items)):
+            found.append(function(item))
+    return found
 
 
 def expect(most: Callable[[], float]) -> AbstractContextManager[None]:

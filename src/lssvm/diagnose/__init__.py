@@ -15,23 +15,24 @@ from .access import check_single as check_single
 from .access import columns_used, feature_names, inverse_widths
 from .access import component_deviations as component_deviations
 from .access import kept_components as kept_components
+from .access import kept_rows as kept_rows
 from .access import kernel_words as kernel_words
 from .access import member_words as member_words
 from .access import members as members
 from .calibration import coverage_by_region, coverage_path, pit, reliability, set_coverage
 from .calibration import interval_coverage as interval_coverage
-from .error_curves import c_path, width_surface
 from .explanations import effects, importance, shapley
-from .kept import kept_rows as kept_rows
 from .loo import (
     LooValues,
     beats_constant,
+    c_path,
     class_codes,
     class_scores,
     loo_probabilities,
     loo_values,
     number_scores,
     scores,
+    width_surface,
 )
 
 __all__ = [

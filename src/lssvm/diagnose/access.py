@@ -1,17 +1,20 @@
-"""Fitted models: checks, their problem with the final weights, their columns."""
+"""Fitted models: checks, their columns, and the rows that they keep, as problems that can be solved again."""
 
 from __future__ import annotations
 
-import copy
+import functools
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .. import arrays, intervals
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
+from ..estimators.fitted import Member
 from ..kernels import Additive, Kernel
 from ..problem import Problem, column_spread
 
@@ -68,7 +71,7 @@ def are_unit_vectors(points: np.ndarray) -> bool:
 
 def kernel_words(kernel: Kernel) -> str:
     """A fitted kernel as it is written before the fit, without widths and knots that were found for the columns."""
-    return " ".join(repr(_unfitted(kernel)).split())
+    return " ".join(repr(kernel.rebuilt(_as_written)).split())
 
 
 def member_words(model: Any) -> list[str]:
@@ -78,16 +81,10 @@ def member_words(model: Any) -> list[str]:
     return [f"{weight:.3f} {kernel_words(member.kernel_)}" for member, weight in members(model)]
 
 
-def _unfitted(kernel: Kernel) -> Kernel:
-    kernel = copy.copy(kernel)
-    for name, value in kernel.get_params(deep=False).items():
-        if isinstance(value, Kernel):
-            setattr(kernel, name, _unfitted(value))
-        elif name in ("sigma", "knots") and np.ndim(arrays.to_numpy(value)):
-            setattr(kernel, name, None)
-        elif name == "sigma":
-            setattr(kernel, name, float(f"{float(value):.4g}"))
-    return kernel
+def _as_written(kernel: Kernel) -> dict[str, Any]:
+    known: dict[str, Any] = {name: arrays.to_numpy(value) for name, value in kernel.get_params(deep=False).items()}
+    found: dict[str, Any] = {name: None for name in ("sigma", "knots") if np.ndim(known.get(name, 0))}
+    return {"sigma": float(f"{float(known['sigma']):.4g}"), **found} if kernel.has_width else found
 
 
 def kept_components(model: Any) -> dict[int, list[int]]:
@@ -111,8 +108,7 @@ def least_squares_problem(model: Any, what: str) -> Problem:
         raise NotKnown(f"{what} needs the training rows, which a model does not keep after partial_fit or fit_chunks.")
     if problem.coefficients is not None:
         raise NotKnown(f"{what}: a step has set the coefficients of this model, so that C has no effect.")
-    weights = arrays.like(arrays.to_numpy(model.weights_), problem.weights)
-    return problem.replace(kernel=model.kernel_, C=model.C_, weights=weights, robust=None)
+    return problem.replace(weights=model.fitted_.fit.weights, robust=None)
 
 
 def feature_names(model: LSSVR | LSSVC) -> list[str]:
@@ -191,3 +187,76 @@ def component_deviations(model: Any, X: ArrayLike) -> np.ndarray | None:
     if problem is None or problem.coefficients is not None:
         return None
     return intervals.component_deviations(problem, model.leave_one_out().fitted_.fit, X)
+
+
+# Rows that a model keeps ----------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Kept:
+    """Rows that a model keeps, and its problem on these rows, with the weights of the fit."""
+
+    member: Member
+    problem: Problem
+    numbers: np.ndarray  # which of the training rows they are, or of the sample
+    given: np.ndarray  # sample weights as given
+    total: int  # number of training rows
+
+    def subset(self, numbers: np.ndarray) -> Kept:
+        """The dense problem on some of the rows.
+
+        C stays as it is: fewer rows contain less information about the function, but the noise of each row is the same.
+        """
+        places = np.flatnonzero(np.isin(self.numbers, numbers))
+        problem = self.problem.replace(reduced=False).subset(places).replace(support=None, points=None)
+        return replace(self, problem=problem, numbers=numbers, given=self.given[places])
+
+
+def kept_rows(model: Any, what: str) -> Kept:
+    """The rows that a single model keeps.
+
+    After `fit`, these are all training rows; after `partial_fit` and `fit_chunks`, a sample. A classifier whose loss is
+    not squared or whose coding is not one-vs-rest keeps only the training rows that are support vectors.
+    """
+    one = model.fitted_.members[0]
+    problem, fit = one.problem, one.fit
+    if fit.kernel.is_precomputed:
+        raise NotKnown(f"{what}: a precomputed kernel has no columns.")
+    if problem is not None:
+        if problem.coefficients is not None:
+            raise NotKnown(f"{what}: a step has set the coefficients of this model, so that it cannot be solved again.")
+        rows = np.arange(len(one.given_weights))
+        return Kept(one, problem.replace(weights=fit.weights, robust=None), rows, one.given_weights, len(rows))
+    values, sample, form = one.loo_values, one.loo_sample, {"C": fit.C, "classification": is_classifier(model)}
+    if values is not None and sample is not None:
+        problem = Problem(fit.kernel, sample.X, sample.targets, sample.weights, points=fit.points, **form)
+        return Kept(one, problem, np.arange(len(values.given)), values.given, values.total)
+    if values is None or fit.support is None:
+        raise NotKnown(
+            f"{what} needs training rows, which this model does not keep: choose its basis among the rows, or fit it "
+            "again if it comes from a file of an older version."
+        )
+    y, weights = (arrays.take(a, fit.support) for a in (one.targets, fit.weights))
+    problem = Problem(fit.kernel, fit.points, y, weights, **form)
+    return Kept(one, problem, fit.support, values.given[fit.support], values.total)
+
+
+def kept_by_members(model: Any, most: int, what: str) -> list[Kept]:
+    """The rows that all members of a model keep, for each member.
+
+    Of more than `most` rows with positive weight, an evenly spaced subset is used; for classes, in their proportions.
+    """
+    check_fitted(model)
+    if most < 2:
+        raise ValueError(f"rows must be at least 2, got {most!r}.")
+    found = [kept_rows(member, what) for member, _ in members(model)]
+    first, positive = found[0], [kept.numbers[kept.problem.rows] for kept in found]
+    same = all(np.array_equal(kept.numbers, first.numbers) for kept in found)
+    if same and max(map(len, positive)) <= most:
+        return found
+    common = functools.reduce(np.intersect1d, positive)
+    if len(common) < 2:
+        raise NotKnown(f"{what}: the members of this stack keep no rows in common: give a member, model.members_[0].")
+    if is_classifier(model):
+        labels = first.problem.labels[np.searchsorted(first.numbers, common)]
+        common = common[np.argsort(labels, kind="stable")]
+    chosen = np.sort(common[np.unique(np.linspace(0, len(common) - 1, most).astype(int))])
+    return [kept.subset(chosen) for kept in found]

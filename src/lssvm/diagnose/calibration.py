@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,11 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.interval_mixin import distribution, loo_distribution, training_rows
+from ..estimators.regressor import distribution
 from ..estimators.validation import encoded_rows
-from ..intervals import loo_sets, order_statistic
-from .access import NotKnown, check_fitted, least_squares_problem, members
+from ..intervals.classes import loo_sets
+from ..intervals.jackknife import order_statistic
+from .access import NotKnown, check_fitted
 from .loo import loo_probabilities, loo_values
 
 
@@ -76,48 +76,15 @@ def _check(model: Any, what: str, X: Any = None, y: Any = None) -> None:
         raise ValueError(f"{what}: give both X and y, or neither for leave-one-out.")
 
 
-def _tested(rows: Sequence[np.ndarray], most: int, what: str) -> np.ndarray:
+def _tested(model: Any, most: int, what: str) -> np.ndarray:
     """Evenly spaced places among the rows with positive weight, which must be the same for all members."""
+    rows = [member.training.rows for member in model.fitted_.members]
     if not all(np.array_equal(own, rows[0]) for own in rows):
         raise NotKnown(f"{what}: the members of this stack give no weight to different rows.")
     n = len(rows[0])
     if n < 3:
         raise NotKnown(f"{what} needs at least 3 rows, got {n}.")
     return np.unique(np.linspace(0, n - 1, min(most, n)).astype(int))
-
-
-Pairs = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-
-
-def _pairs(model: Any) -> tuple[np.ndarray, np.ndarray, Pairs]:
-    """Pairs of rows that are left out together, of a model that is not a stack.
-
-    Returns the numbers of the rows with positive weight, their targets (rows, outputs), and a function of some of these
-    rows i: the residuals of the rows i and of all rows j with both left out, (rows i, rows j, outputs) each.
-    """
-    sample = model.fitted_.members[0].loo_sample
-    if sample is not None:
-        counting, found, X, targets = np.arange(len(sample.weights)), sample, sample.X, sample.targets
-        smoother = functools.partial(sample.smoother, own=sample.columns(X))
-    else:
-        problem = least_squares_problem(model, "Interval coverage")
-        factor = problem.factorise()
-        counting, found, X, targets = factor.rows, model.leave_one_out().fitted_.fit, problem.X, problem.y
-        smoother = functools.partial(factor.smoother, C=model.C_)
-    y, e, leverage, v = (
-        arrays.to_numpy(values)[counting] for values in (targets, found.residuals, found.leverage, found.weights)
-    )
-    h = np.clip(leverage, 0.0, 1.0 - 1e-12)
-
-    def residuals_without(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        H = arrays.to_numpy(smoother(arrays.take(X, counting[part])))  # df(x_i)/dy_j
-        mirrored = H * (v[part, None] / v[None, :])  # df_j/dy_i = H_ij v_i/v_j, as V H is symmetric
-        determinant = ((1 - h[part, None]) * (1 - h[None, :]) - H * mirrored)[:, :, None]
-        own = (1 - h[None, :, None]) * e[part, None, :] + H[:, :, None] * e[None, :, :]
-        other = (1 - h[part, None, None]) * e[None, :, :] + mirrored[:, :, None] * e[part, None, :]
-        return own / determinant, other / determinant
-
-    return counting, y, residuals_without
 
 
 def coverage_path(
@@ -155,15 +122,14 @@ def coverage_path(
     (array([0.5 , 0.8 , 0.9 , 0.95]), array([0.5 , 0.8 , 0.9 , 0.95]))
     """
     _check(model, "Interval coverage")
-    kept = [(*_pairs(member), weight) for member, weight in members(model)]
-    counting, y, *_ = kept[0]
-    n = len(counting)
-    tested = _tested([own[0] for own in kept], rows, "Interval coverage")
+    tested = _tested(model, rows, "Interval coverage")
+    found, table = distribution(model, "jackknife+", search=False).model, model.fitted_.members[0].training
+    numbers, y = table.rows, arrays.to_numpy(table.y)[table.rows]
+    n = len(y)
     ends = np.empty((len(coverages), len(tested), 2, y.shape[1]))
     for block in arrays.row_blocks(len(tested), 64 * n * y.shape[1]):
         part = tested[block]
-        total: Any = sum(weight * np.array(residuals_without(part)) for *_, residuals_without, weight in kept)
-        own, other = total
+        own, other = found.pairs(arrays.take(table.X, numbers[part]), part)
         centre, size = y[part, None, :] - own, np.abs(other)
         others = np.ones((len(part), n), dtype=bool)
         others[np.arange(len(part)), part] = False
@@ -181,7 +147,7 @@ def coverage_path(
         asked=np.array(coverages),
         observed=inside.mean(axis=1)[:, single],
         width=mean_width[:, single],
-        rows=counting[tested],
+        rows=numbers[tested],
     )
 
 
@@ -249,10 +215,10 @@ def pit(model: LSSVR | LSSVC, X: ArrayLike | None = None, y: ArrayLike | None = 
     """
     _check(model, "The predictive distribution", X, y)
     if X is None or y is None:
-        values = loo_distribution(model).loo_distribution()
+        values = distribution(model, search=False).loo_distribution()
         return values[:, 0] if model.fitted_.layout.single else values
     targets = np.asarray(arrays.to_numpy(y), dtype=float)
-    rows = arrays.like(encoded_rows(model, X, "predict_quantiles"), training_rows(model.fitted_)[0])
+    rows = arrays.like(encoded_rows(model, X, "predict_quantiles"), model.fitted_.members[0].training.X)
     return distribution(model).distribution(rows, targets.reshape(len(targets), -1)).reshape(targets.shape)
 
 
@@ -263,12 +229,9 @@ def interval_coverage(model: LSSVR, coverages: Sequence[float] = (0.5, 0.8, 0.9,
     ``asked`` is (levels,), ``observed`` and ``width`` (levels, outputs), and ``rows`` the number of rows observed.
     """
     _check(model, "Coverage of intervals")
-    used = [np.flatnonzero(loo_values(member).weights > 0) for member, _ in members(model)]
-    places = _tested(used, rows, "Coverage of intervals")
-    found = distribution(model)
+    places, table = _tested(model, rows, "Coverage of intervals"), model.fitted_.members[0].training
+    found, inputs = distribution(model), arrays.take(table.X, table.rows[places])
     inside = [np.abs(found.residuals) <= found.loo_half_widths(coverage) for coverage in coverages]
-    X, _, _, numbers = training_rows(model.fitted_)
-    inputs = arrays.take(X, numbers[places])
     ends = [found.intervals(inputs, coverage) for coverage in coverages]
     return Bunch(
         asked=np.array(coverages),
@@ -315,8 +278,8 @@ def coverage_by_region(
     """
     _check(model, "Coverage of intervals", X, y)
     if X is None or y is None:
-        found, (inputs, targets, _, numbers) = distribution(model), training_rows(model.fitted_)
-        inputs, targets = (arrays.to_numpy(arrays.take(values, numbers)) for values in (inputs, targets))
+        found, table = distribution(model), model.fitted_.members[0].training
+        inputs, targets = (arrays.to_numpy(values)[table.rows] for values in (table.X, table.y))
         if column is not None:  # its place among the encoded columns
             column = int(np.flatnonzero(model.fitted_.layout.sources == column % model.n_features_in_)[0])
         residuals, half = found.residuals[:, output], found.loo_half_widths(coverage)[:, output]

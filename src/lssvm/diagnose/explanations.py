@@ -16,8 +16,7 @@ from ..estimators.validation import encoded_rows
 from ..kernels import Term, pick_columns
 from ..problem import Problem
 from ..tables import Column
-from .access import NotKnown, check_fitted, columns_used, feature_names, members
-from .kept import Kept, kept_by_members
+from .access import Kept, NotKnown, check_fitted, columns_used, feature_names, kept_by_members, members
 from .loo import class_scores, number_scores
 
 POOLED = "other values"  # the value of the pooled values of a category
@@ -97,7 +96,7 @@ def effects(
         raise ValueError(f"intervals must be at least 1, got {intervals!r}.")
     if X is None:
         try:
-            kept = kept_by_members(model, rows, "effects(X=None)")[0][2]
+            kept = kept_by_members(model, rows, "effects(X=None)")[0]
         except NotKnown as error:
             raise NotKnown(f"{error} Or give X.") from None
         table = arrays.to_numpy(kept.problem.X)[kept.given > 0]
@@ -216,18 +215,18 @@ def importance(model: LSSVR | LSSVC, rows: int = 1000) -> Bunch:
     (['column 2', 'column 0', 'column 1'], array([0.6 , 0.52, 0.  ]))
     """
     parts = kept_by_members(model, rows, "The importance of columns")
-    names, sources, weights = feature_names(model), model.fitted_.layout.sources, [weight for _, weight, _ in parts]
-    used = [columns_used(member) for member, _, _ in parts]
-    whole = [_loo(member, kept, kept.problem) for member, _, kept in parts]
-    first = parts[0][2]
-    full = _error(first, whole, weights)
+    names, sources = feature_names(model), model.fitted_.layout.sources
+    used = [columns_used(member) for member, _ in members(model)]
+    whole = [_loo(kept, kept.problem) for kept in parts]
+    first, average = parts[0], model.fitted_.average
+    full = _error(first, average(whole))
     errors = np.full(len(names), full)
     for column in np.flatnonzero(np.any(used, axis=0)):
         without = [
-            _loo(member, kept, _with_constant(kept.problem, sources == column)) if own[column] else known
-            for (member, _, kept), own, known in zip(parts, used, whole, strict=True)
+            _loo(kept, _with_constant(kept.problem, sources == column)) if mask[column] else known
+            for kept, mask, known in zip(parts, used, whole, strict=True)
         ]
-        errors[column] = _error(first, without, weights)
+        errors[column] = _error(first, average(without))
     order = np.argsort(full - errors, kind="stable")
     return Bunch(
         names=[names[column] for column in order],
@@ -249,17 +248,16 @@ def _with_constant(problem: Problem, mask: np.ndarray) -> Problem:
     return problem.replace(X=problem.X * kept + added, points=points)
 
 
-def _loo(member: Any, kept: Kept, problem: Problem) -> np.ndarray:
+def _loo(kept: Kept, problem: Problem) -> np.ndarray:
     """Leave-one-out predictions of a problem, (rows, outputs); for classes, probabilities."""
-    if is_classifier(member):
-        one = member.fitted_.members[0]
-        return one.solved_probabilities(problem, kept.given * one.layout.class_weights(problem.y))
+    if problem.classification:
+        own = kept.given * kept.member.layout.class_weights(problem.y)
+        return kept.member.solved_probabilities(problem, own)
     return arrays.to_numpy(problem.y - problem.solve().loo_residuals)
 
 
-def _error(kept: Kept, values: list[np.ndarray], weights: list[float]) -> float:
-    """The error of the weighted average of leave-one-out predictions."""
-    average = np.tensordot(weights, np.stack(values), axes=1)
+def _error(kept: Kept, average: np.ndarray) -> float:
+    """The error of averages of leave-one-out predictions."""
     if kept.problem.classification:
         return class_scores(average, kept.problem.labels, kept.given)["log_loss"]
     return number_scores(arrays.to_numpy(kept.problem.y), average, kept.given)["rmse"]
@@ -340,15 +338,14 @@ def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
 
 def raw_contributions(model: LSSVR | LSSVC, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Contributions (rows, columns, outputs) and base (outputs,) of encoded rows, as they are computed."""
-    sources = model.fitted_.layout.sources
+    fitted, sources = model.fitted_, model.fitted_.layout.sources
     inputs = {int(column): np.flatnonzero(sources == column).tolist() for column in np.unique(sources)}
-    outputs = np.size(arrays.to_numpy(members(model)[0][0].intercept_))
+    outputs = fitted.fit.coef.shape[1]
     contributions, base = np.zeros((len(rows), model.n_features_in_, outputs)), np.zeros(outputs)
-    for member, weight in members(model):
-        points = arrays.to_numpy(member.support_vectors_)
-        coef = weight * arrays.to_numpy(member.dual_coef_).reshape(len(points), -1)
-        base += weight * arrays.to_numpy(member.intercept_)
-        for term in member.kernel_.terms(inputs):
+    for fit, share in zip((member.fit for member in fitted.members), fitted.shares, strict=True):
+        points, coef = arrays.to_numpy(fit.points), share * arrays.to_numpy(fit.coef)
+        base += share * arrays.to_numpy(fit.intercept)
+        for term in fit.kernel.terms(inputs):
             part, constant = _of_term(term, rows, points, coef)
             contributions[:, list(term)] += part
             base += constant

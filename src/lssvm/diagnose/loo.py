@@ -1,10 +1,9 @@
-"""Leave-one-out values and the scores that follow from them."""
+"""Leave-one-out values, the scores that follow from them, and leave-one-out errors about the chosen C and widths."""
 
 from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import is_classifier
@@ -12,45 +11,12 @@ from sklearn.base import is_classifier
 from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
-from ..estimators.interval_mixin import loo_distribution, training_rows
-from ..problem import class_numbers
-from .access import NotKnown, check_fitted
-
-
-@dataclass(frozen=True)
-class LooValues:
-    """Leave-one-out values of the training rows.
-
-    Attributes
-    ----------
-    actual, predicted : array (rows, outputs)
-        Targets, and predictions of each row by the model without it; classes are coded -1 and +1.
-    given : array (rows,)
-        Sample weights as given, which weight the rows in `scores`.
-    weights : array (rows,)
-        Weights in the fit, including robust and class weights.
-    robust : array (rows,)
-        Robust weights alone.
-    leverage : array (rows,)
-    total : int
-        Number of training rows.
-    sampled : bool
-        True if the rows are only a sample of the training rows, in no particular order.
-    """
-
-    actual: np.ndarray
-    predicted: np.ndarray
-    given: np.ndarray
-    weights: np.ndarray
-    robust: np.ndarray
-    leverage: np.ndarray
-    total: int
-    sampled: bool = False
-
-    @property
-    def residuals(self) -> np.ndarray:
-        """Leave-one-out residuals y_i - f_(i)(x_i)."""
-        return self.actual - self.predicted
+from ..estimators.layout import LooValues
+from ..estimators.layout import class_codes as codes_of
+from ..estimators.regressor import distribution
+from ..problem import Problem
+from ..tune.choose_C import class_errors
+from .access import NotKnown, check_fitted, least_squares_problem
 
 
 def loo_values(model: LSSVR | LSSVC) -> LooValues:
@@ -74,18 +40,14 @@ def loo_values(model: LSSVR | LSSVC) -> LooValues:
     check_fitted(model)
     if any(member.deferred for member in model.fitted_.members):
         model.leave_one_out()
-    rows = model.fitted_.loo_rows
+    rows = model.fitted_.loo_values
     if rows is None or np.isnan(rows.residuals).any():
         raise NotKnown(
             f"{type(model).__name__} has no leave-one-out values, which is the case after sparsify.Substrate or "
             "Components with refit=False, after Adaline with final_solve=False, and for model files of older versions "
             "saved after partial_fit: fit the model again."
         )
-    own = rows.own_weights
-    robust = np.divide(rows.weights, own, out=np.zeros(len(own)), where=own > 0)
-    predicted = rows.targets - rows.residuals
-    parts = (rows.sample_weights, rows.weights, robust, rows.leverage, rows.total, rows.sampled)
-    return LooValues(rows.targets, predicted, *parts)
+    return rows
 
 
 def loo_probabilities(model: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
@@ -106,7 +68,7 @@ def loo_probabilities(model: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
     if not is_classifier(model):
         raise NotKnown(f"{type(model).__name__} has no classes: give a fitted LSSVC.")
     rows = loo_values(model)
-    return model.fitted_.probabilities_of(rows.predicted), class_numbers(rows.actual)
+    return model.fitted_.probabilities_of(rows.predicted), rows.codes
 
 
 def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
@@ -115,13 +77,7 @@ def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
         check_fitted(model)
         raise ValueError(f"{type(model).__name__} has no classes: give a fitted LSSVC.")
     labels = np.asarray(arrays.to_numpy(y))
-    unknown = np.setdiff1d(labels, model.classes_)
-    if len(unknown):
-        raise ValueError(
-            f"y contains the class {unknown.tolist()[0]!r}, which is not among the classes {model.classes_.tolist()} "
-            "of the model: remove its rows, or fit the model to all classes."
-        )
-    return np.searchsorted(model.classes_, labels)
+    return codes_of(labels, model.classes_, "remove its rows, or fit the model to all classes")
 
 
 def scores(model: LSSVR | LSSVC) -> dict[str, float]:
@@ -152,9 +108,9 @@ def scores(model: LSSVR | LSSVC) -> dict[str, float]:
     """
     rows = loo_values(model)
     if not is_classifier(model):
-        _, _, weights, numbers = training_rows(model.fitted_)
-        weights = arrays.to_numpy(weights)[numbers]
-        crps = np.average(loo_distribution(model).loo_crps(), axis=0, weights=weights)
+        table = model.fitted_.members[0].training
+        weights = arrays.to_numpy(table.weights)[table.rows]
+        crps = np.average(distribution(model, search=False).loo_crps(), axis=0, weights=weights)
         return {**number_scores(rows.actual, rows.predicted, rows.given), "crps": float(np.mean(crps))}
     return class_scores(*loo_probabilities(model), rows.given)
 
@@ -165,7 +121,7 @@ def beats_constant(model: LSSVR | LSSVC) -> bool:
     if not is_classifier(model):
         return number_scores(rows.actual, rows.predicted, rows.given)["r2"] > 0
     found = scores(model)
-    counts = np.bincount(class_numbers(rows.actual), rows.given)
+    counts = np.bincount(rows.codes, rows.given)
     return found["error_rate"] < 1 - counts.max() / counts.sum()
 
 
@@ -192,3 +148,95 @@ def class_scores(probability: np.ndarray, codes: np.ndarray, weights: np.ndarray
         "log_loss": float(-mean(np.log(np.maximum(own, np.finfo(float).tiny)))),
         "brier": float(mean(np.sum((probability - truth) ** 2, axis=1))),
     }
+
+
+# Errors about the chosen values ---------------------------------------------------------------------------------------
+def c_path(model: LSSVR | LSSVC, decades: float = 4.0, n_values: int = 41) -> tuple[np.ndarray, np.ndarray]:
+    """Leave-one-out errors along a path of C, from one factorisation.
+
+    Kernel, basis and weights stay as they are.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted model.
+    decades : float
+        The path extends over this many decades on either side of ``C_``.
+    n_values : int
+        Number of values of C; if it is odd, ``C_`` is one of them.
+
+    Returns
+    -------
+    C : array (n_values,)
+    errors : array (n_values,)
+        Weighted root mean square leave-one-out residual over all outputs, as in `scores`. For classes, the mean log
+        loss of the leave-one-out decision values, by which `tune.LeaveOneOut` chooses C.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, diagnose, kernels
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> C, errors = diagnose.c_path(LSSVR(kernels.RBF(13.1), C=830.0).fit(X, y), n_values=5)
+    >>> errors.round(1)
+    array([35.9, 25.4, 23. , 23.5, 23.7])
+    """
+    problem = least_squares_problem(model, "The path of C")
+    values = model.C_ * np.logspace(-decades, decades, n_values)
+    return values, _errors_along(problem, values, "The path of C")
+
+
+def _errors_along(problem: Problem, values: np.ndarray, what: str) -> np.ndarray:
+    """The root mean square leave-one-out residual (classes: mean log loss) for each C, from one factorisation."""
+    if problem.reduced:
+        raise NotKnown(f"{what}: this model is solved on columns of the KKT system, for one C only.")
+    factor = problem.factorise(float(values[-1]), every=True)
+    if problem.classification:
+        return class_errors(factor, values.tolist())
+    weights = arrays.to_numpy(problem.weights)[factor.rows]
+    squares = np.zeros(len(values))
+    for rows, residuals in factor.loo_path(values.tolist()):
+        squares += weights[rows] @ np.mean(arrays.to_numpy(residuals) ** 2, axis=2)
+    return np.sqrt(squares / weights.sum())
+
+
+def width_surface(
+    model: LSSVR | LSSVC, n_widths: int = 21, n_values: int = 33
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Leave-one-out errors over a grid of C and of a common factor of all widths.
+
+    The factor covers one decade on either side of 1, C four decades on either side of ``C_``; each factor takes one
+    factorisation. Basis and weights stay as they are.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted model whose kernel has widths; ValueError for other kernels.
+    n_widths, n_values : int
+        Numbers of factors and of values of C.
+
+    Returns
+    -------
+    C : array (n_values,)
+    factors : array (n_widths,)
+    errors : array (n_widths, n_values)
+        As in `c_path`.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, diagnose, kernels
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> model = LSSVR(kernels.RBF(13.1), C=830.0).fit(X, y)
+    >>> C, factors, errors = diagnose.width_surface(model, n_widths=3, n_values=5)
+    >>> errors.round(1)
+    array([[ 37.6,  27. ,  31.8,  77.3, 442.4],
+           [ 35.9,  25.4,  23. ,  23.5,  23.7],
+           [ 47.8,  45.8,  43.4,  40.3,  40. ]])
+    """
+    what = "The surface of widths and C"
+    problem = least_squares_problem(model, what)
+    leaves = problem.kernel.leaves
+    if not leaves:
+        raise NotKnown(f"{model.kernel_!r} has no widths: give a model with a kernel such as kernels.RBF or Matern.")
+    values, factors = model.C_ * np.logspace(-4.0, 4.0, n_values), np.logspace(-1.0, 1.0, n_widths)
+    wider = [problem.kernel.with_widths([factor * leaf.sigma for leaf in leaves]) for factor in factors.tolist()]
+    return values, factors, np.array([_errors_along(problem.replace(kernel=own), values, what) for own in wider])

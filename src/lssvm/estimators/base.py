@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -16,16 +20,29 @@ from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks, lazily
 from ..kernels import Additive
 from ..problem import Problem, refit_stably, warn_of_rounding
+from ..rules import check_parameters
 from ..tune import LeaveOneOut
-from ..tune.choose_C import warn_at_edge, warn_at_edges
+from ..tune.choose_C import warn_at_edge, warn_at_edges, warn_of_no_signal
 from ..tune.leave_one_out import describe, tune_members
-from .callbacks import CallbackSupportMixin, followed, with_callbacks
+from . import planning
 from .fitted import FittedModel, Member
-from .input_errors import check_weights
-from .layout import Layout, Table, centred, contiguous, unfitted
-from .planning import main_path, most_to_solve, plan, retuned, with_bases
-from .validation import encoded_rows
+from .layout import Layout, Table, unfitted
+from .validation import check_weights, encoded_rows
 
+try:
+    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import with_callbacks as _with_callbacks
+except ImportError:  # before scikit-learn 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Adds nothing."""
+
+    def _with_callbacks(method: Any) -> Any:
+        return method
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+TASKS = 100  # number of subtasks into which a fit is divided for callbacks
 LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")  # attributes that `fit` may defer
 NO_SINGLE_VALUE = ("C_", "coding_", "dual_coef_", "loss_", "support_vectors_")  # attributes that members have
 NO_GROUPS = (
@@ -34,8 +51,67 @@ NO_GROUPS = (
 )
 
 
+# What is reported of a fit while it runs: the line of verbose=1, and scikit-learn's callbacks (1.9 and later) --------
+def with_callbacks(method: Method) -> Method:
+    """Decorate a method that fits, so that callbacks are torn down at its end; the type is that of the method."""
+    return _with_callbacks(method)
+
+
+@contextmanager
+def followed(model: Any, **data: Any) -> Iterator[None]:
+    """Check the parameters; show the progress of a fit if the model is verbose, and report it to its callbacks.
+
+    The hooks of the callbacks get `data`.
+    """
+    check_parameters(model)
+    listeners: list[progress.Listener] = []
+    with ExitStack() as stack:
+        if model.verbose and sys.stderr is not None:
+            listeners.append(stack.enter_context(progress.Line(f"fitting {type(model).__name__}")))
+        task = None
+        if "_skl_callbacks" in vars(model):
+            task = model._init_callback_context(max_subtasks=TASKS)
+            task.call_on_fit_task_begin(estimator=model, **data)
+            listeners.append(_subtasks(model, task))
+        if listeners:
+            stack.enter_context(progress.listening(lambda share: [listener(share) for listener in listeners]))
+        yield
+    if task is not None:
+        task.call_on_fit_task_end(estimator=model, reconstruction_attributes={}, **data)
+
+
+def _subtasks(model: Any, task: Any) -> progress.Listener:
+    """A listener that begins and ends one subtask per `TASKS`-th of the work."""
+    done = 0
+
+    def advance(share: float) -> None:
+        nonlocal done
+        for _ in range(done, int(TASKS * share)):
+            part = task.subcontext(task_name="percent")
+            part.call_on_fit_task_begin(estimator=model)
+            part.call_on_fit_task_end(estimator=model)
+            done += 1
+
+    return advance
+
+
+def on_rows(method: Method) -> Method:
+    """Decorate a method of a fitted model that has a result for each row of X, so that Dask collections stay lazy."""
+    signature = inspect.signature(method)
+
+    @functools.wraps(method)
+    def apply(self: Any, X: Any, *values: Any, **named: Any) -> Any:
+        if arrays.is_dask(X):
+            given = signature.bind(self, X, *values, **named).arguments
+            return lazily(self, method.__name__, X, **{name: given[name] for name in list(given)[2:]})
+        with arrays.single_threaded_blas(), np.errstate(all="ignore"):
+            return method(self, X, *values, **named)
+
+    return apply  # type: ignore[return-value]
+
+
 def is_additive(model: BaseLSSVM) -> bool:
-    kernel = getattr(model, "kernel_", model.kernel)
+    kernel: Any = getattr(model, "kernel_", model.kernel)
     parts = kernel.parts if getattr(kernel, "is_stack", False) else (kernel,)
     if not all(isinstance(part, Additive) for part in parts):
         raise AttributeError(
@@ -75,18 +151,24 @@ class Solved(NamedTuple):
 class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
     """Base class of both estimators: a subclass codes its targets."""
 
-    kernel: Any
-    C: Any
-    steps: Any
-    robust: Any
-    categorical_features: Any
-    verbose: Any
     fitted_: FittedModel
-    _fit_source: Any  # of `ChunkedLSSVM`
-    _validated: Any  # of both estimators: rows and targets
-    _count_labels: Any
-    _with_classes: Any
-    _coded: Any
+
+    def __init__(
+        self,
+        kernel: planning.KernelFunction | None = None,
+        C: planning.GivenC = None,
+        *,
+        steps: planning.Steps | None = None,
+        robust: planning.Weighting | None = None,
+        categorical_features: planning.ColumnNames | None = "from_dtype",
+        verbose: planning.Verbosity = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.C = C
+        self.steps = steps
+        self.robust = robust
+        self.categorical_features = categorical_features
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -151,23 +233,22 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
                 return self._fit_source(DaskChunks(X, y, sample_weight), "press")
             return self._fit_rows(X, y, sample_weight)
 
-    def _read(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        layout: Layout | None = None,
-        *,
-        least: int | None = None,
-        classes: Any = None,
-    ) -> Table:
+    def _read(self, X: Any, y: Any, weights: Any, layout: Any = None, classes: Any = None, least: int = 1) -> Table:
         """Validated rows, with the layout of an earlier fit if there is one."""
-        least = (2 if layout is None else 1) if least is None else least
-        found, X, y = self._validated(X, y, layout=layout, sample_weight=sample_weight, least=least)
-        weights = check_weights(sample_weight, X.shape[0], least)
+        least = 2 if layout is None else least
+        found, X, y = self._validated(X, y, layout=layout, sample_weight=weights, least=least)
+        weights = check_weights(weights, X.shape[0], least)
         if layout is None:
             found = self._with_classes(found, *self._count_labels(y, weights), len(weights), classes)
         return self._coded(found, X, y, weights)
+
+    def _count_labels(self, y: Any, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The labels, and the sum of the sample weights of each; none for regression."""
+        return np.empty(0), np.empty(0)
+
+    def _with_classes(self, layout: Layout, labels: Any, totals: Any, rows: int, classes: Any = None) -> Layout:
+        """The layout with the classes and their weights; `classes` are those of later rows as well."""
+        return layout
 
     @arrays.single_threaded_blas()
     @np.errstate(under="ignore")
@@ -175,7 +256,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         """Fit the model to rows in memory."""
         table = self._read(X, y, sample_weight)
         layout = table.layout
-        problems, is_stack = plan(self, table)
+        problems, is_stack = planning.plan(self, table)
         given = None if sample_weight is None else layout.sample_weights(table.targets, table.weights)
         solved = self._solve(problems, layout, given)
         fitted = self._combined([one.member for one in solved], is_stack=is_stack)
@@ -186,11 +267,10 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             warn_at_edge(solved[0].tuned)
         worst = max(kept or solved, key=lambda one: one.rounding)
         warn_of_rounding(worst.rounding, worst.member.fit.C)
-        self._check_signal(problems, fitted)
+        rows = fitted.loo_values
+        if layout.classes is None and rows is not None and not all(problem.is_known for problem in problems):
+            warn_of_no_signal(rows.actual, rows.residuals, arrays.to_numpy(problems[0].weights))
         return publish(self, fitted)
-
-    def _check_signal(self, problems: Sequence[Problem], fitted: FittedModel) -> None:
-        """Warn if the inputs explain nothing."""
 
     def _solve(
         self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None
@@ -199,8 +279,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
 
         `given` are the sample weights.
         """
-        last = progress.expect(lambda: len(problems) * most_to_solve(problems[0]))
-        ready = with_bases(problems, self.steps if steps is None else steps, is_default=self.kernel is None)
+        last = progress.expect(lambda: len(problems) * planning.most_to_solve(problems[0]))
+        ready = planning.with_bases(problems, self.steps if steps is None else steps, is_default=self.kernel is None)
         known = tune_members(ready)
         with last:
             return [
@@ -212,17 +292,10 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         """The model of a problem whose parameters are all known."""
         chosen = problem.replace(fitted=None) if tuned else None
         fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
-        problem, fit, lost = refit_stably(problem, fit, retuned)
+        problem, fit, lost = refit_stably(problem, fit, planning.retuned)
         describe(problem, fit)
-        member = Member(
-            layout,
-            replace(fit, coef=contiguous(fit.coef)),
-            problem.asked or (None, None),
-            problem=problem.replace(fitted=None),
-            sample_weight=given,
-            path=main_path(problem),
-            **centred(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
-        )
+        parts = {"problem": problem.replace(fitted=None), "sample_weight": given, "path": planning.main_path(problem)}
+        member = Member.of(layout, fit, problem.asked, arrays.take(problem.X, problem.rows), **parts)
         member = member if member.deferred else replace(member, targets=problem.y).completed()
         return Solved(member, lost, chosen)
 
@@ -236,8 +309,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
 
     def _require_loo(self, members: Sequence[Member], what: str) -> None:
         """Raise ValueError if a step has set coefficients, so that leave-one-out residuals are not known."""
-        residuals = [member.fit.loo_residuals for member in members]
-        if any(loo is not None and np.isnan(arrays.to_numpy(loo)).any() for loo in residuals):
+        values: Any = [member.loo_values or member.known_sample for member in members]  # which may raise an error
+        if any(np.isnan(one.residuals).any() for one in values):
             raise ValueError(
                 f"{what}, which are not known after {self.steps!r}: set refit=True (Adaline: final_solve=True)."
             )
@@ -279,6 +352,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         return fitted
 
     @available_if(is_additive)
+    @on_rows
     def components(self, X: ArrayLike) -> Array:
         """The components of an additive model: functions of one input each, with mean 0 over the training rows.
 
@@ -295,14 +369,10 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         array (n_samples, n_components) or (n_samples, n_components, n_outputs)
             One component per input, or per group of `kernels.Additive`.
         """
-        if arrays.is_dask(X):
-            return lazily(self, "components", X)
         X = encoded_rows(self, X, "components")
         return self.fitted_.average(member.components(X) for member in self.fitted_.members)
 
-    @arrays.single_threaded_blas()
-    @np.errstate(under="ignore")
     def _values(self, X: Any, method: str) -> Array:
-        """f(x) of new rows, (rows, outputs)."""
+        """f(x) of new rows, (rows, outputs); for classes, the values of `decision_function`."""
         rows = encoded_rows(self, X, method)
         return self.fitted_.values(rows)

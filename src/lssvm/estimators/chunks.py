@@ -19,56 +19,42 @@ from ..sparsify import Given, Random
 from ..stream.sources import SAMPLE_ROWS, SameRows, Scan, Source, as_source, fingerprint, sample_rows
 from ..stream.sums import Passes, as_loo_sample, fit_chunks, resumed, start_stream
 from ..tune.leave_one_out import tuned
-from .base import BaseLSSVM, publish
-from .callbacks import followed, with_callbacks
+from .base import BaseLSSVM, followed, publish, with_callbacks
 from .fitted import FittedModel, Member
-from .input_errors import check_weights
-from .layout import Layout, Table, centred, contiguous, unfitted, winning_class
+from .layout import Layout, Table, unfitted, winning_class
 from .planning import BASIS_SIZE, plan, run_steps
-from .validation import first_layout
+from .validation import check_weights, first_layout
 
-LEAST_SQUARES = (
-    "adds sums over rows, which give least squares, one class against the rest, got loss={loss!r}, coding={coding!r}: "
-    "write loss='squared', coding='one-vs-rest', or use fit on all rows."
-)
 KEPT_ROWS = 1_000_000  # largest number of rows for which fit_chunks keeps per-row results by default
 
 
 def adds_chunks(model: BaseLSSVM) -> bool:
     """Check that the model can be computed from sums over chunks; raise AttributeError if it cannot."""
+    weights, steps = getattr(model, "class_weight", None), model.steps if isinstance(model.steps, Sequence) else ()
+    whole = [step for step in steps if getattr(step, "needs_all_rows", False) is True]
+    refused = [f"{step!r}, which needs all rows at once: use fit." for step in whole]
     if model.robust is not None:
-        raise AttributeError(
-            f"partial_fit does not support robust={model.robust!r}, which needs the residuals of all rows: use fit or "
-            "fit_chunks."
-        )
+        refused.append(f"robust={model.robust!r}, which needs the residuals of all rows: use fit or fit_chunks.")
     if getattr(model.kernel, "is_precomputed", False):
-        raise AttributeError(
-            "partial_fit does not support kernels.Precomputed: give a kernel of the columns, or use fit."
-        )
-    for step in model.steps if isinstance(model.steps, Sequence) else ():
-        if getattr(step, "needs_all_rows", False) is True:
-            raise AttributeError(f"partial_fit does not support {step!r}, which needs all rows at once: use fit.")
-    if not sums_suffice(model):
-        raise AttributeError(f"partial_fit {LEAST_SQUARES.format(loss=model.loss, coding=model.coding)}")
-    if not was_least_squares(model):
-        raise AttributeError(f"partial_fit {LEAST_SQUARES.format(loss=model.loss_, coding=model.coding_)}")
-    if isinstance(getattr(model, "class_weight", None), str):
-        raise AttributeError(
-            f"partial_fit does not support class_weight={model.class_weight!r}, as the class frequencies of later "
-            "chunks are not known: give a dict, or use fit or fit_chunks."
-        )
+        refused.append("kernels.Precomputed: give a kernel of the columns, or use fit.")
+    if isinstance(weights, str):
+        reason = "as the class frequencies of later chunks are not known: give a dict, or use fit or fit_chunks."
+        refused.append(f"class_weight={weights!r}, {reason}")
+    if refused:
+        raise AttributeError(f"partial_fit does not support {refused[0]}")
+    refuse_other_losses(model, "partial_fit", AttributeError)
+    refuse_other_losses(model, "partial_fit", AttributeError, "_")  # of an earlier fit
     return True
 
 
-def sums_suffice(model: Any) -> bool:
-    """Whether sums over rows give the model: those of least squares, one class against the rest."""
-    loss, coding = getattr(model, "loss", "squared"), getattr(model, "coding", "one-vs-rest")
-    return loss in ("auto", "squared") and coding in ("auto", "one-vs-rest")
-
-
-def was_least_squares(model: Any) -> bool:
-    """Whether a fitted model, if there is one, is of that kind."""
-    return getattr(model, "loss_", "squared") == "squared" and getattr(model, "coding_", "") != "one-vs-one"
+def refuse_other_losses(model: Any, what: str, error: type[Exception], suffix: str = "") -> None:
+    """Raise an error unless sums over rows give the model: those of least squares, one class against the rest."""
+    loss, coding = getattr(model, f"loss{suffix}", "squared"), getattr(model, f"coding{suffix}", "auto")
+    if loss not in ("auto", "squared") or coding not in ("auto", "one-vs-rest"):
+        raise error(
+            f"{what} adds sums over rows, which give least squares, one class against the rest, got loss={loss!r}, "
+            f"coding={coding!r}: write loss='squared', coding='one-vs-rest', or use fit on all rows."
+        )
 
 
 class ChunkedLSSVM(BaseLSSVM):
@@ -116,10 +102,7 @@ class ChunkedLSSVM(BaseLSSVM):
             parts, shares = list[Member | Problem](problems), None
         else:
             parts, is_stack, shares = list(before.members), before.is_listed, before.shares
-        members = []
-        for place, part in enumerate(parts):
-            with progress.one_of(place, len(parts)):
-                members.append(self._with_chunk(part, table))
+        members = progress.each(lambda part: self._with_chunk(part, table), parts)
         return publish(self, self._combined(members, is_stack=is_stack, shares=shares))
 
     def _with_chunk(self, part: Member | Problem, table: Table) -> Member:
@@ -144,7 +127,7 @@ class ChunkedLSSVM(BaseLSSVM):
             coef, intercept = stream.solve()
         kernel, points = stream.whitening.kernel, stream.points
         fit = without_rows(kernel, stream.C, points, coef, intercept)
-        return Member(layout, fit, asked, slopes=slopes, stream=stream, **centred(kernel, points, coef, points))
+        return Member.of(layout, fit, asked, points, slopes=slopes, stream=stream)
 
     @with_callbacks
     def fit_chunks(
@@ -190,8 +173,7 @@ class ChunkedLSSVM(BaseLSSVM):
     @arrays.single_threaded_blas()
     @np.errstate(under="ignore")
     def _fit_source(self, source: Source, leave_one_out: str) -> Self:
-        if not sums_suffice(self):
-            raise ValueError(f"A fit over chunks {LEAST_SQUARES.format(loss=self.loss, coding=self.coding)}")
+        refuse_other_losses(self, "A fit over chunks", ValueError)
         for step in self.steps if isinstance(self.steps, Sequence) else ():
             by_row = getattr(step, "by_row", "")
             if by_row:
@@ -203,17 +185,13 @@ class ChunkedLSSVM(BaseLSSVM):
         scan = source.reduce(reader.scan)
         reader, table = reader.after(scan)
         problems, is_stack = plan(self, table, chunked=True)
-        keep = leave_one_out == "rows" or (leave_one_out == "auto" and scan.fingerprint.rows <= KEPT_ROWS)
-        found = []
-        for place, problem in enumerate(problems):
-            with progress.one_of(place, len(problems)):
-                found.append(self._fit_passes(source, reader, scan, table, problem, leave_one_out != "none", keep=keep))
+        parts = (source, reader, scan, table, leave_one_out)
+        found = progress.each(lambda problem: self._fit_passes(problem, *parts), problems)
         fitted = self._combined([member for member, _ in found], is_stack=is_stack)
         publish(self, fitted)
         if isinstance(source, DaskChunks):
-            lazy = [
-                self._lazy_rows(source, function, reader.layout) for one, function in found if one in fitted.members
-            ]
+            kept = [results for one, results in found if one in fitted.members]
+            lazy = [self._lazy_rows(source, results, reader.layout) for results in kept]
             if is_stack:
                 for model, own in zip(self.members_, lazy, strict=True):
                     model.__dict__.update(own)
@@ -224,45 +202,31 @@ class ChunkedLSSVM(BaseLSSVM):
         return self
 
     def _fit_passes(
-        self,
-        source: Source,
-        reader: ChunkReader,
-        scan: Scan,
-        table: Table,
-        problem: Problem,
-        loo: bool,
-        *,
-        keep: bool,
+        self, problem: Problem, source: Source, reader: ChunkReader, scan: Scan, table: Table, leave_one_out: str
     ) -> tuple[Member, Any]:
         """The model of one kernel, and the function that computes the leave-one-out results of a chunk.
 
         `table` is a sample of the rows, on which kernel, C and basis are chosen.
         """
-        layout = reader.layout
+        layout, total = reader.layout, scan.fingerprint.rows
+        keep = leave_one_out == "rows" or (leave_one_out == "auto" and total <= KEPT_ROWS)
         count = 2 + 3 * (0 if problem.robust is None else problem.robust.iterations)  # passes, as a rule
-        expected = [progress.expect(lambda: progress.work(scan.fingerprint.rows, BASIS_SIZE)) for _ in range(count)]
+        expected = [progress.expect(lambda: progress.work(total, BASIS_SIZE)) for _ in range(count)]
         stream = start_stream(tuned(run_steps(problem, self._chunk_steps())))
         passes, kernel, points = Passes(stream.whitening, problem.robust), stream.whitening.kernel, stream.points
         same = SameRows(source, reader.rows, reader.compared, scan.fingerprint, iter(expected))
-        fit = fit_chunks(same, passes, scan.fingerprint.rows, 1.0 / stream.C, loo=loo, keep=keep)
+        fit = fit_chunks(same, passes, total, 1.0 / stream.C, loo=leave_one_out != "none", keep=keep)
         (few,) = fit.passes.loo(fit.solved, True, 0, table.X, table.targets, table.weights).rows
-        targets, own, weights, residuals, leverage, residuals_without = fit.rows() if keep else few
+        targets, own, *others = fit.rows() if keep else few
         solution = without_rows(kernel, stream.C, points, fit.coef, fit.solved[0].intercept)
-        whole = replace(
-            solution, weights=weights, residuals=residuals, leverage=leverage, loo_residuals=residuals_without
-        )
-        sample = as_loo_sample(fit.passes.whitening, fit.solved, scan.fingerprint.rows, table.X, *few)
+        names = ("weights", "residuals", "leverage", "loo_residuals")
+        results: dict[str, Any] = dict(zip(names, others, strict=True))
+        whole = replace(solution, **results)
+        sample = as_loo_sample(fit.passes.whitening, fit.solved, total, table.X, *few)
         warn_of_rounding(fit.rounding(sample, points, stream.C), stream.C)
-        member = Member(
-            layout,
-            whole if keep else solution,
-            problem.asked or (None, None),
-            targets=targets if keep else None,
-            sample_weight=layout.sample_weights(targets, own) if keep else None,
-            press=None if fit.loo is None else fit.loo.press,
-            sample=sample,
-            **centred(kernel, points, fit.coef, points),
-        )
+        rows = {"targets": targets, "sample_weight": layout.sample_weights(targets, own)} if keep else {}
+        rows |= {"press": None if fit.loo is None else fit.loo.press, "sample": sample}
+        member = Member.of(layout, whole if keep else solution, problem.asked, points, **rows)
         if layout.classes is not None:
             member = replace(member, slopes=member.slopes_of(targets, own, whole))
         return member, functools.partial(chunk_results, reader, fit.passes, fit.solved)
@@ -282,7 +246,7 @@ class ChunkedLSSVM(BaseLSSVM):
 def without_rows(kernel: Any, C: float, points: Array, coef: Array, intercept: Array) -> Fit:
     """A solution without per-sample results."""
     nothing: Any = None
-    return Fit(kernel, C, nothing, None, points, contiguous(coef), intercept, nothing, nothing, nothing)
+    return Fit(kernel, C, nothing, None, points, coef, intercept, nothing, nothing, nothing)
 
 
 @dataclass(frozen=True)

@@ -12,38 +12,20 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Bunch, compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
-from ..cluster import lazily
-from ..intervals import set_scores, set_thresholds
+from ..intervals.classes import set_scores, set_thresholds
 from ..kernels import RBF, Choice, Matern
 from ..problem import Fit, Problem, class_numbers, solve_classes
 from ..tune import LeaveOneOut
 from ..tune.classes import choose_classifier, with_C_of_more_rows
-from .base import Solved
-from .callbacks import followed, with_callbacks
+from . import planning
+from .base import Solved, followed, on_rows, with_callbacks
 from .chunks import ChunkedLSSVM, adds_chunks
 from .fitted import Member
-from .input_errors import check_coverage, score_of
-from .layout import Layout, Table, centred, coded, contiguous, same_kind, winning_class
-from .planning import (
-    ClassWeights,
-    Coding,
-    ColumnNames,
-    GivenC,
-    KernelFunction,
-    LossName,
-    Steps,
-    Verbosity,
-    Weighting,
-    class_plan,
-    class_steps,
-    main_path,
-    run_steps,
-)
-from .validation import encoded_rows, validate
+from .layout import Layout, Table, class_codes, coded, same_kind, winning_class
+from .validation import check_coverage, encoded_rows, score_of, validate
 
 
 class LSSVC(ClassifierMixin, ChunkedLSSVM):
@@ -113,26 +95,23 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
 
     def __init__(
         self,
-        kernel: KernelFunction | None = None,
-        C: GivenC = None,
+        kernel: planning.KernelFunction | None = None,
+        C: planning.GivenC = None,
         *,
-        steps: Steps | None = None,
-        robust: Weighting | None = None,
-        categorical_features: ColumnNames | None = "from_dtype",
-        class_weight: ClassWeights | None = None,
-        coding: Coding = "auto",
-        loss: LossName = "auto",
-        verbose: Verbosity = 0,
+        steps: planning.Steps | None = None,
+        robust: planning.Weighting | None = None,
+        categorical_features: planning.ColumnNames | None = "from_dtype",
+        class_weight: planning.ClassWeights | None = None,
+        coding: planning.Coding = "auto",
+        loss: planning.LossName = "auto",
+        verbose: planning.Verbosity = 0,
     ) -> None:
-        self.kernel = kernel
-        self.C = C
-        self.steps = steps
-        self.robust = robust
-        self.categorical_features = categorical_features
+        super().__init__(
+            kernel, C, steps=steps, robust=robust, categorical_features=categorical_features, verbose=verbose
+        )
         self.class_weight = class_weight
         self.coding = coding
         self.loss = loss
-        self.verbose = verbose
 
     def _solve(
         self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None
@@ -145,7 +124,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
 
     def _solve_classes(self, problem: Problem, layout: Layout, given: Array | None) -> Solved:
         """The classifier of one kernel."""
-        plan = class_plan(self, problem)
+        plan = planning.class_plan(self, problem)
         if plan is None:
             return super()._solve([problem], layout, given)[0]
         if self.kernel is None:
@@ -156,7 +135,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         problem = problem.replace(kernel=setting.kernel, C=setting.C, paths=paths)
         coding = "one-vs-rest" if layout.single else setting.coding
         if self.steps is None:
-            problem, steps = run_steps(problem, class_steps(problem, setting.coding, setting.loss)), []
+            problem, steps = planning.with_class_basis(problem, setting.coding, setting.loss), []
             if record is not None and self.C is None:
                 problem = with_C_of_more_rows(problem, setting, record)
         else:
@@ -164,36 +143,33 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         if setting.loss == "squared" and coding == "one-vs-rest":
             with last:
                 return super()._solve([problem], layout, given, steps)[0]
-        problem = run_steps(problem, steps)
+        problem = planning.run_steps(problem, steps)
         with last:
-            member = self._of_any_loss(problem, layout, setting.loss, coding)
-        rows = replace(member, sample_weight=given).loo_rows()
+            member = self._of_any_loss(problem, layout, given, setting.loss, coding)
+        if record is None:
+            return Solved(replace(member, path=planning.main_path(problem)))
+        rows = member.loo_values
         assert rows is not None
-        if record is not None:
-            p = member.loo_probabilities(rows)
-            own = np.maximum(p[np.arange(len(p)), rows.codes], 1e-15)
-            record.loo = float(np.average(-np.log(own), weights=rows.weights))
-            wrong = class_numbers(rows.targets - rows.residuals) != rows.codes
-            record.error_rate = float(np.average(wrong, weights=rows.weights))
-        path = main_path(problem) if record is None else Bunch(**{**record, **main_path(problem)})
-        return Solved(replace(member, sample_weight=given, path=path))
+        places = np.arange(len(rows.codes)), rows.codes
+        own = np.maximum(member.loo_probabilities(rows)[places], 1e-15)
+        record.loo = float(np.average(-np.log(own), weights=rows.weights))
+        wrong = class_numbers(rows.predicted) != rows.codes
+        record.error_rate = float(np.average(wrong, weights=rows.weights))
+        return Solved(replace(member, path=Bunch(**{**record, **planning.main_path(problem)})))
 
-    def _of_any_loss(self, problem: Problem, layout: Layout, loss: str, coding: str) -> Member:
+    def _of_any_loss(self, problem: Problem, layout: Layout, given: Any, loss: str, coding: str) -> Member:
         """The classifier of a problem whose parameters are all known, for any loss and coding."""
         nothing: Any = None
-        member = Member(layout, nothing, problem.asked or (None, None), coding=coding, loss=loss)
+        options: dict[str, Any] = {"coding": coding, "loss": loss, "sample_weight": given, "targets": problem.y}
+        member = Member(layout, nothing, problem.asked or (None, None), **options)
         copies, counts = member.copies(problem.y, problem.weights, problem.weights)
         fit = solve_classes(problem, loss, coding, copies)
         loo, slopes = member.calibrated(fit, problem.labels, counts)
         residuals = same_kind(arrays.to_numpy(problem.y) - loo, problem.X)
-        parts = (problem.weights, fit.support, fit.points, contiguous(fit.coef), fit.intercept)
-        return replace(
-            member,
-            fit=Fit(fit.kernel, fit.C, *parts, nothing, fit.leverage, residuals),
-            targets=problem.y,
-            slopes=same_kind(slopes, problem.X),
-            **centred(fit.kernel, fit.points, fit.coef, arrays.take(problem.X, problem.rows)),
-        )
+        parts = (problem.weights, fit.support, fit.points, fit.coef, fit.intercept, nothing, fit.leverage, residuals)
+        options["slopes"] = same_kind(slopes, problem.X)
+        rows = arrays.take(problem.X, problem.rows)
+        return Member.of(layout, Fit(fit.kernel, fit.C, *parts), problem.asked, rows, **options)
 
     @available_if(adds_chunks)
     @with_callbacks
@@ -224,54 +200,63 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         """Validated rows and labels."""
         layout, X, y = validate(self, X, y, **options)
         y = plain_labels(arrays.to_numpy(y))
-        sorted_labels(y)
-        check_labels(y)
+        try:
+            np.unique(y)
+            if len(y):
+                check_classification_targets(y)
+        except TypeError as error:
+            raise ValueError(
+                f"y contains labels of several types, which cannot be sorted ({error}): use one type."
+            ) from None
+        except ValueError as error:
+            raise ValueError(f"{error} Use LSSVR for numbers.") from None
         return layout, X, y
 
-    def _count_labels(self, y: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The labels, and the sum of the sample weights of each."""
+    def _count_labels(self, y: Any, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         labels, codes = np.unique(y, return_inverse=True)
         return labels, np.bincount(codes, weights, len(labels))
 
-    def _with_classes(
-        self, layout: Layout, labels: np.ndarray, totals: np.ndarray, rows: int, classes: Any = None
-    ) -> Layout:
-        """The layout with the classes and their weights; `classes` are those of later rows as well."""
+    def _with_classes(self, layout: Layout, labels: Any, totals: Any, rows: int, classes: Any = None) -> Layout:
         found = labels if classes is None else np.unique(arrays.to_numpy(classes))
-        if classes is None:
-            refuse_numbers(labels, rows)
-        if len(found) < 2:
+        if classes is None and labels.dtype.kind == "f" and rows > 20 and len(labels) > rows / 2:
             raise ValueError(
-                f"y contains only one class, {found.tolist()[0]!r}: a classifier needs at least 2 classes."
+                f"Unknown label type: continuous. y has {len(labels)} distinct numbers in {rows} rows, and LSSVC "
+                "predicts classes: use LSSVR for numbers, or convert y to integers or text if they are labels."
             )
+        if len(found) < 2:
+            raise ValueError(f"y contains only one class, {found.tolist()[0]!r}: a classifier needs at least 2.")
         factors = class_factors(self.class_weight, found, totals)
-        if classes is None:
-            warn_of_empty_classes(labels, totals * factors)
+        empty = labels[totals * factors == 0].tolist() if classes is None else []  # no row can be assigned to these
+        if len(found) - len(empty) < 2:
+            raise ValueError(
+                f"sample_weight and class_weight leave fewer than 2 of the classes {found.tolist()} with positive "
+                "weight: at least 2 are needed."
+            )
+        if empty:
+            warnings.warn(
+                f"No row of the class {empty[0]!r} has positive weight: its probabilities mean nothing. Remove "
+                "its rows.",
+                stacklevel=arrays.user_level(),
+            )
         outputs = 1 if len(found) == 2 else len(found)
         return replace(layout, single=len(found) == 2, outputs=outputs, classes=found, class_factors=factors)
 
     def _coded(self, layout: Layout, X: Array, y: np.ndarray, weights: np.ndarray) -> Table:
         """Rows with coded targets, and weights times class weights."""
         assert layout.classes is not None
-        unknown = np.setdiff1d(y, layout.classes)
-        if len(unknown):
-            raise ValueError(
-                f"y contains the class {unknown.tolist()[0]!r}, which is not among the classes "
-                f"{layout.classes.tolist()}: pass all classes to the first partial_fit as classes=[...]."
-            )
-        codes = np.searchsorted(layout.classes, y)
+        codes = class_codes(y, layout.classes, "pass all classes to the first partial_fit as classes=[...]")
         factors = layout.class_factors
         if factors is None:  # of a file of version 0.1
             factors = class_factors(self.class_weight, layout.classes, np.ones(len(layout.classes)))
         return Table(layout, X, same_kind(coded(codes, layout), X), same_kind(weights * factors[codes], X))
 
+    @on_rows
     def decision_function(self, X: ArrayLike) -> Array:
         """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``, else (n_samples, n_classes)."""
-        if arrays.is_dask(X):
-            return lazily(self, "decision_function", X)
         f = self._values(X, "decision_function")
         return self.fitted_.layout.squeezed(f)
 
+    @on_rows
     def predict(self, X: ArrayLike) -> Array:
         """Predict the class of every row.
 
@@ -285,28 +270,21 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         array (n_samples,)
             Non-numeric labels are returned as a NumPy array, whatever the array type of X.
         """
-        if arrays.is_dask(X):
-            return lazily(self, "predict", X)
-        check_is_fitted(self)
-        if self.fitted_.by_pairs:
-            return winning_class(self._probabilities(X, "predict"), self.classes_)
         return winning_class(self._values(X, "predict"), self.classes_)
 
+    @on_rows
     def predict_proba(self, X: ArrayLike) -> Array:
         """Class probabilities (n_samples, n_classes), calibrated on leave-one-out decision values without refitting.
 
         The most probable class is the one that `predict` returns.
         """
-        if arrays.is_dask(X):
-            return lazily(self, "predict_proba", X)
         return self._probabilities(X, "predict_proba")
 
-    @arrays.single_threaded_blas()
-    @np.errstate(under="ignore")
     def _probabilities(self, X: ArrayLike, method: str) -> Array:
         rows = encoded_rows(self, X, method)
         return self._completed().probabilities(rows)
 
+    @on_rows
     def predict_set(self, X: ArrayLike, coverage: float = 0.9, *, class_conditional: bool = False) -> Array:
         """Sets of classes that contain the class of a new row with the given probability.
 
@@ -331,14 +309,13 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             Whether each of ``classes_`` is in the set.
         """
         check_coverage(coverage)
-        if arrays.is_dask(X):
-            return lazily(self, "predict_set", X, coverage=coverage, class_conditional=class_conditional)
         probability = self._probabilities(X, "predict_set")
         fitted = self.fitted_
         self._require_loo(fitted.members, "Prediction sets need leave-one-out residuals")
-        rows = fitted.known_loo_rows
-        positive = rows.sample_weights > 0
-        known = fitted.probabilities_of(rows.targets - rows.residuals)[positive]
+        rows = fitted.loo_values
+        assert rows is not None
+        positive = rows.given > 0
+        known = fitted.probabilities_of(rows.predicted)[positive]
         thresholds = set_thresholds(known, rows.codes[positive], float(coverage), class_conditional=class_conditional)
         return same_kind(set_scores(arrays.to_numpy(probability)) <= thresholds, probability)
 
@@ -355,48 +332,6 @@ def plain_labels(y: np.ndarray) -> np.ndarray:
         if all(isinstance(label, np.bool_ if kind is bool else np.integer) or type(label) is kind for label in y):
             return np.array(y.tolist())
     return y
-
-
-def sorted_labels(y: np.ndarray) -> np.ndarray:
-    try:
-        return np.unique(y)
-    except TypeError as error:
-        raise ValueError(
-            f"y contains labels of several types, which cannot be sorted ({error}): use one type."
-        ) from None
-
-
-def check_labels(y: np.ndarray) -> None:
-    """scikit-learn's check of the labels, with a remedy."""
-    try:
-        if len(y):
-            check_classification_targets(y)
-    except ValueError as error:
-        raise ValueError(f"{error} Use LSSVR for numbers.") from None
-
-
-def refuse_numbers(labels: np.ndarray, rows: int) -> None:
-    """Raise ValueError for floats of which most rows have their own: whole ones pass scikit-learn's check."""
-    if labels.dtype.kind == "f" and rows > 20 and len(labels) > rows / 2:
-        raise ValueError(
-            f"Unknown label type: continuous. y has {len(labels)} distinct numbers in {rows} rows, and LSSVC predicts "
-            "classes: use LSSVR for numbers, or convert y to integers or text if they are labels."
-        )
-
-
-def warn_of_empty_classes(classes: np.ndarray, weights: np.ndarray) -> None:
-    """Warn of classes without weight, which no row can be assigned to; ValueError unless two others are left."""
-    empty = classes[weights == 0].tolist()
-    if len(classes) - len(empty) < 2:
-        raise ValueError(
-            f"sample_weight and class_weight leave fewer than 2 of the classes {classes.tolist()} with positive "
-            "weight: at least 2 are needed."
-        )
-    if empty:
-        warnings.warn(
-            f"No row of the class {empty[0]!r} has positive weight: its probabilities mean nothing. Remove its rows.",
-            stacklevel=arrays.user_level(),
-        )
 
 
 def class_factors(class_weight: Any, classes: np.ndarray, totals: np.ndarray) -> np.ndarray:

@@ -15,26 +15,18 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import Array, cached_property
 from ..coding import CODINGS, SURE, couple, pair_slope
-from ..intervals import (
-    FittedLoo,
-    LooModel,
-    NoiseScale,
-    SampledLoo,
-    ScaleChoice,
-    calibrate,
-    calibration_weights,
-    probabilities,
-    searched_again,
-    widths_with_few_rows,
-)
-from ..kernels import Kernel, Stack
+from ..intervals.classes import calibrate, calibration_weights, probabilities
+from ..intervals.jackknife import searched_again, widths_with_few_rows
+from ..intervals.loo import FittedLoo, LooModel, SampledLoo
+from ..intervals.scale import NoiseScale, ScaleChoice
+from ..kernels import Additive, Kernel, Stack
 from ..losses import LOSSES
 from ..problem import ClassFit, Fit, Problem, class_numbers, lost_digits, solve_classes, warn_of_rounding
 from ..rules import number, one_of, row_weights, values
 from ..stream.sums import LooSample, Stream
 from ..tune.constants import chosen_widths
 from ..tune.leave_one_out import average_weights, mixture_weights, residuals_of_folds, weighs_by_folds
-from .layout import Layout, LooRows, of_decision, raw_components, same_kind, winning_class
+from .layout import Layout, LooValues, of_decision, raw_components, same_kind, winning_class
 
 OVERFLOW = "Predictions overflow: scale your features, both for fit and for predict."
 KEPT_BYTES = 2**28  # largest factor that a model keeps between calls
@@ -74,6 +66,19 @@ class Member(Record):
     component_means: Annotated[Array, values("components", "outputs")] | None = None  # of an additive kernel
     max_variation: Annotated[Array, values("components", "outputs?")] | None = None
     searched: tuple[Folds, Annotated[Array, values("rows", "targets", finite=False)]] | None = None  # without each fold
+
+    @classmethod
+    def of(cls, layout: Layout, fit: Fit, asked: Any, rows: Array, **others: Any) -> Self:
+        """The member with a solution; components of an additive kernel have mean 0 over the given rows."""
+        # in the memory order of model files, so that a loaded model gives bitwise the same products
+        coef = np.ascontiguousarray(fit.coef) if arrays.is_numpy(fit.coef) else fit.coef
+        if isinstance(fit.kernel, Additive):
+            components = raw_components(fit.kernel, fit.points, coef, rows)
+            means = components.mean(axis=0)
+            variation = np.max(np.abs(components - means), axis=0)
+            others["component_means"] = same_kind(means, rows)
+            others["max_variation"] = same_kind(variation[:, 0] if coef.shape[1] == 1 else variation, rows)
+        return cls(layout, replace(fit, coef=coef), asked or (None, None), **others)
 
     # Predictions ------------------------------------------------------------------------------------------------------
     def evaluate(self, X: Array) -> Array:
@@ -199,26 +204,27 @@ class Member(Record):
             return np.ones(self.fit.weights.shape[0])
         return arrays.to_numpy(self.sample_weight)
 
-    def loo_rows(self) -> LooRows | None:
-        """Leave-one-out results, if they are known."""
-        fit, sample = self.fit, self.loo_sample
-        if fit.loo_residuals is not None:
+    @cached_property
+    def loo_values(self) -> LooValues | None:
+        """Leave-one-out values of all rows or, after fits on chunks, of a sample of them, if they are known."""
+        found: Any = self.loo_sample if self.fit.loo_residuals is None else self.fit
+        if found is None:
+            return None
+        if found is self.fit:
             targets, given = arrays.to_numpy(self.targets), self.given_weights
             own = given * self.layout.class_weights(targets) if self.problem is None else self.problem.weights
-            parts = (targets, fit.loo_residuals, fit.leverage, fit.weights, own, given)
-        elif sample is not None:
-            own = sample.sample_weights
-            given = self.layout.sample_weights(sample.targets, own)
-            parts = (sample.targets, sample.loo_residuals, sample.leverage, sample.weights, own, given)
         else:
-            return None
-        sampled = fit.loo_residuals is None
-        total = len(given) if sample is None or not sampled else sample.total
-        return LooRows(*map(arrays.to_numpy, parts), total=total, sampled=sampled)  # type: ignore[misc, arg-type]
+            targets, own = found.targets, found.sample_weights
+            given = self.layout.sample_weights(targets, own)
+        parts = (targets, found.loo_residuals, given, found.weights, own, found.leverage)
+        targets, residuals, given, weights, own, leverage = map(arrays.to_numpy, parts)
+        robust = np.divide(weights, own, out=np.zeros(len(own)), where=own > 0)
+        total = len(given) if found is self.fit else found.total
+        return LooValues(targets, residuals, given, weights, robust, leverage, total, found is not self.fit)
 
-    def loo_probabilities(self, rows: LooRows) -> np.ndarray:
+    def loo_probabilities(self, rows: LooValues) -> np.ndarray:
         """Class probabilities of the rows, each by the model without it."""
-        decision = rows.targets - rows.residuals  # that of `decision_function`, also for pairs
+        decision = rows.predicted  # that of `decision_function`, also for pairs
         return of_decision(decision) if self.by_pairs else arrays.to_numpy(self.probabilities(decision))
 
     # Intervals --------------------------------------------------------------------------------------------------------
@@ -239,16 +245,24 @@ class Member(Record):
     def loo_model(self) -> LooModel:
         """The leave-one-out values behind all intervals; kept between calls unless they need much memory."""
         problem, fit = self.problem, self.fit
-        if problem is None or 8 * len(problem.rows) * fit.points.shape[0] <= KEPT_BYTES:
-            return self.kept_loo_model
-        return FittedLoo(problem, fit)
+        if problem is not None and 8 * len(problem.rows) * fit.points.shape[0] > KEPT_BYTES:
+            return FittedLoo(problem, fit)
+        return self.kept_loo_model
 
     @cached_property
     def kept_loo_model(self) -> LooModel:
-        fit = self.fit
-        if self.problem is None:
-            return SampledLoo(self.known_sample, fit.coef, fit.intercept, fit.points)
-        return FittedLoo(self.problem, fit)
+        return SampledLoo(self.known_sample, self.fit) if self.problem is None else FittedLoo(self.problem, self.fit)
+
+    @cached_property
+    def training(self) -> Problem:
+        """The rows that are kept for intervals, with their sample weights, which are 0 if the row is not in the fit."""
+        problem, fit = self.problem, self.fit
+        if problem is None:
+            sample = self.known_sample
+            rows = (sample.X, sample.targets, sample.sample_weights)
+            return Problem(fit.kernel, *rows, groups=self.layout.groups)
+        positive = arrays.to_numpy(fit.weights) > 0
+        return problem.replace(weights=arrays.like(arrays.to_numpy(problem.weights) * positive, problem.weights))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -306,11 +320,6 @@ class FittedModel(Record):
         return self.members[0].fit
 
     @property
-    def path(self) -> Bunch | None:
-        """The record of the search."""
-        return self.stack_path if self.is_listed else self.members[0].path
-
-    @property
     def is_least_squares(self) -> bool:
         """Whether all members minimise sums of squares."""
         return all(member.is_least_squares for member in self.members)
@@ -318,12 +327,8 @@ class FittedModel(Record):
     def average(self, values: Iterable[Any]) -> Any:
         """The weighted average of values of the members."""
         values = list(values)
-        if len(values) == 1:
-            return values[0]
-        total: Any = 0.0
-        for value, share in zip(values, self.shares, strict=True):
-            total = total + share * value
-        return total
+        pairs = zip(values, self.shares, strict=True)
+        return values[0] if len(values) == 1 else sum(share * value for value, share in pairs)
 
     def values(self, X: Array) -> Array:
         """f(x) of encoded rows, (rows, outputs); for classes, the values of `decision_function`."""
@@ -361,53 +366,43 @@ class FittedModel(Record):
         return self if same else replace(self, members=members)
 
     @cached_property
-    def loo_rows(self) -> LooRows | None:
-        """Leave-one-out results, if they are known; those of a stack are averages, whose weights are held fixed."""
-        rows = [member.loo_rows() for member in self.members]
-        known = [one for one in rows if one is not None]
-        if len(known) < len(rows) or len(rows) == 1:
-            return rows[0]
-        first = known[0]
-        if self.layout.classes is None:
-            residuals = self.average(one.residuals for one in known)
-        else:
+    def loo_values(self) -> LooValues | None:
+        """Leave-one-out values, if they are known; those of a stack are averages, whose weights are held fixed."""
+        values = [member.loo_values for member in self.members]
+        known = [one for one in values if one is not None]
+        if len(known) < len(values) or len(values) == 1:
+            return values[0]
+        names = ("residuals", "weights", "robust", "leverage")
+        found: Any = {name: self.average(getattr(one, name) for one in known) for name in names}
+        if self.layout.classes is not None:
             pairs = zip(self.members, known, strict=True)
             p = self.average(member.loo_probabilities(one) for member, one in pairs)
-            residuals = first.targets - 2.0 * (p[:, 1:] if self.layout.single else p) + 1.0
-        weights, leverage = (self.average(getattr(one, name) for one in known) for name in ("weights", "leverage"))
-        return replace(first, residuals=residuals, weights=weights, leverage=leverage)
-
-    @property
-    def known_loo_rows(self) -> LooRows:
-        """Leave-one-out results; ValueError for models of older versions."""
-        return self.loo_rows or self.members[0].known_sample  # type: ignore[return-value]
+            found["residuals"] = known[0].actual - 2.0 * (p[:, 1:] if self.layout.single else p) + 1.0
+        return replace(known[0], **found)
 
     def attributes(self) -> dict[str, Any]:
         """The public attributes of the estimator, apart from those about its members."""
         layout, one, fit = self.layout, self.members[0], self.fit
-        rows = None if fit.loo_residuals is None else self.loo_rows
-        found = layout.attributes
-        supports: Any = [member.fit.support for member in self.members]
+        rows = None if fit.loo_residuals is None else self.loo_values
         if self.is_stack:
-            together: Any = None if any(rows is None for rows in supports) else np.unique(np.concatenate(supports))
-            found |= {"kernel_": Stack([member.fit.kernel for member in self.members]), "support_": together}
+            supports: list[Any] = [member.fit.support for member in self.members]
+            together = None if any(own is None for own in supports) else np.unique(np.concatenate(supports))
+            found: dict[str, Any] = {"kernel_": Stack([m.fit.kernel for m in self.members]), "support_": together}
         else:
-            found |= {"support_vectors_": fit.points, "dual_coef_": layout.squeezed(fit.coef), "C_": fit.C}
+            found = {"support_vectors_": fit.points, "dual_coef_": layout.squeezed(fit.coef), "C_": fit.C}
             found |= {"kernel_": fit.kernel, "support_": fit.support}
             found |= {} if fit.weights is None else {"weights_": fit.weights}
+            found |= {} if layout.classes is None else {"coding_": one.coding, "loss_": one.loss}
+            if one.component_means is not None:
+                active = sorted(fit.kernel.kept(fit.points.shape[1]))
+                found |= {"active_": np.array(active, dtype=np.intp), "max_variation_": one.max_variation}
         if layout.classes is None or not self.is_stack:
             intercept = self.average(member.fit.intercept for member in self.members)
             found["intercept_"] = float(intercept[0]) if layout.single else intercept
-        if layout.classes is not None and not self.is_stack:
-            found |= {"coding_": one.coding, "loss_": one.loss}
-        if one.component_means is not None and not self.is_stack:
-            active = sorted(fit.kernel.kept(fit.points.shape[1]))
-            found |= {"active_": np.array(active, dtype=np.intp), "max_variation_": one.max_variation}
         if rows is not None:
-            f = rows.targets - rows.residuals
-            predictions = layout.squeezed(f)
+            predictions = layout.squeezed(rows.predicted)
             if layout.classes is not None:
-                predictions = None if np.isnan(f).any() else winning_class(f, layout.classes)
+                predictions = None if np.isnan(predictions).any() else winning_class(rows.predicted, layout.classes)
             found |= {"weights_": rows.weights, "leverage_": rows.leverage, "loo_predictions_": predictions}
             found["loo_residuals_"] = layout.squeezed(rows.residuals)
             found["press_"] = float(rows.weights @ np.sum(rows.residuals**2, axis=1))
@@ -416,7 +411,7 @@ class FittedModel(Record):
         if self.is_listed:
             found["stack_weights_"] = np.array(self.shares)
         found = {name: same_kind(a, fit.coef) if isinstance(a, np.ndarray) else a for name, a in found.items()}
-        return {**found, **layout.attributes, "path_": self.path}
+        return {**layout.attributes, **found, "path_": self.stack_path if self.is_listed else one.path}
 
 
 def _weigh(members: Sequence[Member], given: Sequence[float] | None) -> tuple[np.ndarray, np.ndarray, float]:
@@ -424,20 +419,20 @@ def _weigh(members: Sequence[Member], given: Sequence[float] | None) -> tuple[np
 
     They are mean squares or, for classes, log losses.
     """
-    rows = [FittedModel((member,)).known_loo_rows for member in members]
-    weights = rows[0].sample_weights
+    rows: list[Any] = [member.loo_values for member in members]
+    weights = rows[0].given
     if members[0].layout.classes is not None:
-        codes = rows[0].codes
+        places = np.arange(len(weights)), rows[0].codes
         parts = zip(members, rows, strict=True)
-        own = np.maximum([m.loo_probabilities(r)[np.arange(len(codes)), codes] for m, r in parts], SURE)
+        own = np.maximum([member.loo_probabilities(one)[places] for member, one in parts], SURE)
         found = mixture_weights(own, weights) if given is None else np.array(given)
-        *losses, loss = np.average(-np.log(np.vstack([own, found @ own])), axis=1, weights=weights)
-        return found, np.array(losses), float(loss)
-    residuals = np.stack([one.residuals for one in rows])
-    found = _average_weights(members, residuals, weights) if given is None else np.array(given)
-    squares = [np.sum(r**2, axis=1) for r in (*residuals, np.tensordot(found, residuals, axes=1))]
-    *losses, loss = np.average(squares, axis=1, weights=weights)
-    return found, np.array(losses), float(loss)
+        losses = -np.log(np.vstack([own, found @ own]))
+    else:
+        residuals = np.stack([one.residuals for one in rows])
+        found = _average_weights(members, residuals, weights) if given is None else np.array(given)
+        losses = np.stack([np.sum(r**2, axis=1) for r in (*residuals, np.tensordot(found, residuals, axes=1))])
+    means = np.average(losses, axis=1, weights=weights)
+    return found, means[:-1], float(means[-1])
 
 
 def _average_weights(members: Sequence[Member], residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:

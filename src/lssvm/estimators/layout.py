@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import Array
-from ..kernels import Additive, Kernel, pick_columns
+from ..kernels import Additive, pick_columns
 from ..problem import class_numbers
 from ..rules import Count, values
 from ..tables import Columns
@@ -91,6 +91,17 @@ class Table:
     weights: Array
 
 
+def class_codes(labels: np.ndarray, classes: np.ndarray, remedy: str) -> np.ndarray:
+    """The numbers of the classes of labels; ValueError for labels of other classes."""
+    unknown = np.setdiff1d(labels, classes)
+    if len(unknown):
+        known = classes.tolist()
+        raise ValueError(
+            f"y contains the class {unknown.tolist()[0]!r}, which is not among the classes {known}: {remedy}."
+        )
+    return np.searchsorted(classes, labels)
+
+
 def coded(codes: np.ndarray, layout: Layout) -> np.ndarray:
     """The coded targets of class numbers: -1 and +1, one column per class or a single one for two classes."""
     labels = np.array([1]) if layout.single else np.arange(layout.outputs)
@@ -98,27 +109,45 @@ def coded(codes: np.ndarray, layout: Layout) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class LooRows:
-    """Leave-one-out results of all rows or, after fits on chunks, of a sample of them; in arrays of NumPy."""
+class LooValues:
+    """Leave-one-out values of the training rows.
 
-    targets: np.ndarray  # coded, (rows, outputs)
-    residuals: np.ndarray  # leave-one-out, (rows, outputs)
+    Attributes
+    ----------
+    actual, predicted : array (rows, outputs)
+        Targets, and predictions of each row by the model without it; classes are coded -1 and +1.
+    residuals : array (rows, outputs)
+        Leave-one-out residuals y_i - f_(i)(x_i).
+    given : array (rows,)
+        Sample weights as given, which weight the rows in `scores`.
+    weights : array (rows,)
+        Weights in the fit, including robust and class weights.
+    robust : array (rows,)
+        Robust weights alone.
+    leverage : array (rows,)
+    total : int
+        Number of training rows.
+    sampled : bool
+        True if the rows are only a sample of the training rows, in no particular order.
+    """
+
+    actual: np.ndarray
+    residuals: np.ndarray
+    given: np.ndarray
+    weights: np.ndarray
+    robust: np.ndarray
     leverage: np.ndarray
-    weights: np.ndarray  # in the fit, with robust and class weights
-    own_weights: np.ndarray  # without robust weights
-    sample_weights: np.ndarray  # as given
-    total: int  # number of training rows
-    sampled: bool
+    total: int
+    sampled: bool = False
+
+    @property
+    def predicted(self) -> np.ndarray:
+        return self.actual - self.residuals
 
     @property
     def codes(self) -> np.ndarray:
         """The class of each row, as a number."""
-        return class_numbers(self.targets)
-
-
-def contiguous(coef: Array) -> Array:
-    """Coefficients in the memory order of model files, so that a loaded model gives bitwise the same products."""
-    return np.ascontiguousarray(coef) if arrays.is_numpy(coef) else coef
+        return class_numbers(self.actual)
 
 
 def of_decision(decision: Any) -> Any:
@@ -133,14 +162,3 @@ def raw_components(kernel: Additive, points: Any, coef: Any, X: Any) -> np.ndarr
     for number, (group, part) in kernel.kept(X.shape[1]).items():
         out[:, number] = arrays.to_numpy(part.dot(pick_columns(X, group), pick_columns(points, group), coef))
     return out
-
-
-def centred(kernel: Kernel, points: Any, coef: Any, rows: Any) -> dict[str, Any]:
-    """The means of the components of an additive model over the given rows, and their largest deviations from them."""
-    if not isinstance(kernel, Additive):
-        return {}
-    values = raw_components(kernel, points, coef, rows)
-    means = values.mean(axis=0)
-    variation = np.max(np.abs(values - means), axis=0)
-    variation = variation[:, 0] if coef.shape[1] == 1 else variation
-    return {"component_means": same_kind(means, rows), "max_variation": same_kind(variation, rows)}

@@ -33,9 +33,7 @@ MOST_WORK = 3e11  # largest sum of rows * n^2 over the members of the default st
 EXPLAINED = 1e-4  # share of the variance: with less left (visualizing_soil), 60 instead of 91 seconds, same error
 MOST_PAIRS = 5000  # of classes, up to which "auto" considers models of pairs; those of 100 classes take half a minute
 DENSE_CLASS_WORK = 6e10  # A classifier is dense up to this sum of the cubed sizes of all pairs.
-CLASS_BASIS_WORK = (
-    4e10  # The basis of others has this squared size times the rows of all pairs and the systems to solve.
-)
+CLASS_BASIS_WORK = 4e10  # The basis of others has this squared size times rows of all pairs times systems.
 CLASS_SYSTEMS = 10  # Losses other than squares need this many systems.
 CLASS_BASIS = (300, 1500)  # The basis of a classifier has at least and at most this many points.
 BASIS_SIZE = 500  # partial_fit and fit_chunks with steps=None: number of basis rows
@@ -92,16 +90,14 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
     kernel = kernel.placed(X[weights > 0])
     if not kernel.is_free:
         kernel.check(X.shape[1])
-    if kernel.is_precomputed and X.shape[0] != X.shape[1]:
-        raise ValueError(
-            f"X has shape {X.shape}: with kernels.Precomputed, fit takes the square kernel matrix of the training rows."
-        )
     if kernel.is_precomputed:
-        K = arrays.to_numpy(X)
-        if not np.max(np.abs(K - K.T)) <= 1e-6 * np.max(np.abs(K)):
-            raise ValueError(
-                "X is not symmetric: with kernels.Precomputed, fit takes the matrix k(x_i, x_j) of the training rows."
-            )
+        K, wrong = arrays.to_numpy(X), ""
+        if K.shape[0] != K.shape[1]:
+            wrong = f"X has shape {K.shape}"
+        elif not np.max(np.abs(K - K.T)) <= 1e-6 * np.max(np.abs(K)):
+            wrong = "X is not symmetric"
+        if wrong:
+            raise ValueError(f"{wrong}: with kernels.Precomputed, fit takes the square matrix of all k(x_i, x_j).")
     positive = np.flatnonzero(arrays.to_numpy(weights) > 0)
     kernel.check_values(arrays.take(X, positive[:: 1 + len(positive) // CHECKED_ROWS]))
     C = None if model.C is None else float(model.C)
@@ -194,13 +190,6 @@ def on_spanning_points(problem: Problem) -> Problem:
     return problem.with_basis(points=arrays.like(points, problem.X))
 
 
-def default_steps(problem: Problem) -> Sequence[Step]:
-    """The default for ``steps=None``."""
-    if len(problem.rows) <= DENSE_ROWS or problem.kernel.is_precomputed:
-        return ()
-    return (Random(random_state=0),)
-
-
 def most_to_solve(problem: Problem) -> float:
     """The `work` of the final fit for ``steps=None``."""
     rows = len(problem.rows)
@@ -216,7 +205,8 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
     """
     if steps is not None:
         return [run_steps(problem, steps) for problem in problems]
-    first = run_steps(problems[0], default_steps(problems[0]))
+    dense = len(problems[0].rows) <= DENSE_ROWS or problems[0].kernel.is_precomputed
+    first = problems[0] if dense else Random(random_state=0)(problems[0])
     if first.is_known and len(problems) > 1:
         first = first.replace(fitted=first.solve())
     basis = {"support": first.support, "points": first.points}
@@ -224,7 +214,7 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
     return ready[: worthwhile_members(first)] if is_default else ready
 
 
-def run_steps(problem: Problem, steps: Sequence[Step]) -> Problem:
+def run_steps(problem: Problem, steps: Sequence[Any]) -> Problem:
     """Run the steps."""
     for step in steps:
         result = step(problem)
@@ -261,7 +251,8 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
     asked = model.loss == "squared" and (two or model.coding == "one-vs-rest")
     steps = model.steps if isinstance(model.steps, Sequence) else ()
     ties = [step for step in steps if getattr(step, "needs_squares", False)]
-    if squares and (asked or problem.is_known or problem.robust is not None or ties or _chooses(steps)):
+    chooses = any(isinstance(step, LeaveOneOut) for step in steps)
+    if squares and (asked or problem.is_known or problem.robust is not None or ties or chooses):
         return None
     what = f"loss={model.loss!r}, coding={model.coding!r}"
     if problem.robust is not None:
@@ -280,18 +271,13 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
     return codings, losses
 
 
-def _chooses(steps: Sequence[Any]) -> bool:
-    """Whether a step tunes by leave-one-out."""
-    return any(isinstance(step, LeaveOneOut) for step in steps)
-
-
-def class_steps(problem: Problem, coding: str, loss: str) -> Sequence[Step]:
+def with_class_basis(problem: Problem, coding: str, loss: str) -> Problem:
     """The default for ``steps=None`` of `LSSVC`: dense if that is cheap enough, else a basis of random rows."""
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
     by_pairs = coding == "one-vs-one"
     if (pair_work(counts) if by_pairs else counts.sum() ** 3) <= DENSE_CLASS_WORK or problem.kernel.is_precomputed:
-        return ()
+        return problem
     rows = counts.sum() * (len(counts) - 1 if by_pairs else 1)
     work = CLASS_BASIS_WORK / (1 if loss == "squared" else CLASS_SYSTEMS)
     size = int(np.clip(math.sqrt(work / rows), *CLASS_BASIS))
-    return (Given(problem.rows_by_content[:size]),)
+    return Given(problem.rows_by_content[:size])(problem)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,21 +12,21 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from .. import arrays
 from ..arrays import Array, ArrayLike
-from ..cluster import lazily
-from ..problem import Problem
+from ..intervals.bands import confidence_bands
+from ..intervals.jackknife import FOLDS, Jackknife, fold_labels, full_conformal
+from ..intervals.loo import LooModel, StackedLoo
+from ..intervals.scale import NoiseScale, noise_scale
 from ..progress import counted
-from ..tables import refuse_lazy
-from ..tune.choose_C import warn_of_no_signal
+from .base import on_rows
 from .chunks import ChunkedLSSVM
-from .fitted import FittedModel
-from .input_errors import refuse_times, score_of
-from .interval_mixin import IntervalMixin
+from .fitted import OVERFLOW
 from .layout import Layout, Table, same_kind
-from .planning import ColumnNames, GivenC, KernelFunction, Steps, Verbosity, Weighting
-from .validation import validate
+from .validation import check_coverage, encoded_rows, refuse_times, score_of, validate
+
+METHODS = ("auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+")
 
 
-class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):
+class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
     """Least-squares support vector regression (kernel ridge regression with an unpenalised bias).
 
     Minimises ``1/2 beta' K beta + C/2 sum_i v_i (y_i - f(x_i))^2`` with ``f(x) = sum_j beta_j k(x, x_j) + b``; b is not
@@ -113,38 +114,15 @@ class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):
     (133,)
     """
 
-    def __init__(
-        self,
-        kernel: KernelFunction | None = None,
-        C: GivenC = None,
-        *,
-        steps: Steps | None = None,
-        robust: Weighting | None = None,
-        categorical_features: ColumnNames | None = "from_dtype",
-        verbose: Verbosity = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.C = C
-        self.steps = steps
-        self.robust = robust
-        self.categorical_features = categorical_features
-        self.verbose = verbose
-
-    def _check_signal(self, problems: Sequence[Problem], fitted: FittedModel) -> None:
-        rows = fitted.loo_rows
-        if rows is not None and not all(problem.is_known for problem in problems):
-            warn_of_no_signal(rows.targets, rows.residuals, arrays.to_numpy(problems[0].weights))
-
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, Array]:
         """Validated rows and targets."""
-        refuse_lazy("y", y)
         refuse_times("y", y)
-        layout, X, y = validate(self, X, y, multi_output=True, y_numeric=True, **options)
+        layout, X, y = validate(self, X, y, multi_output=True, **options)
         if issparse(y):
             raise TypeError("y is a sparse matrix: give a dense array.")
         try:
             y = arrays.like(y, X) + 0.0  # a copy
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(
                 f"y contains values that are not numeric ({error}): LSSVR predicts numbers, LSSVC classes."
             ) from None
@@ -161,14 +139,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):
             raise ValueError(f"y has {found}, but the model was fitted with {layout.outputs}: give the same outputs.")
         return Table(layout, X, targets, same_kind(weights, X))
 
-    def _count_labels(self, y: Array, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.empty(0), np.empty(0)
-
-    def _with_classes(
-        self, layout: Layout, labels: np.ndarray, totals: np.ndarray, rows: int, classes: Any = None
-    ) -> Layout:
-        return layout
-
+    @on_rows
     def predict(self, X: ArrayLike) -> Array:
         """Predict the targets f(x).
 
@@ -181,8 +152,6 @@ class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):
         -------
         array (n_samples,) or (n_samples, n_outputs)
         """
-        if arrays.is_dask(X):
-            return lazily(self, "predict", X)
         f = self._values(X, "predict")
         return self.fitted_.layout.squeezed(f)
 
@@ -191,3 +160,232 @@ class LSSVR(MultiOutputMixin, RegressorMixin, IntervalMixin, ChunkedLSSVM):
         from sklearn.metrics import r2_score
 
         return score_of(r2_score, self.predict(X), y, sample_weight)
+
+    @on_rows
+    def predict_interval(
+        self,
+        X: ArrayLike,
+        coverage: float = 0.9,
+        method: str = "auto",
+        *,
+        folds: int | ArrayLike = 10,
+        groups: ArrayLike | None = None,
+    ) -> Array:
+        """Prediction intervals from leave-one-out residuals, without refitting.
+
+        All methods hold kernel, C, basis and the weights of the other rows (including robust weights) fixed. If one
+        width per column was chosen and there are fewer than 25 rows per width that is kept, however, leave-one-out
+        residuals are too small. Residuals are then taken from folds (ten random folds, or those that are given) whose
+        rows were not used to choose kernel and C. This takes as long as that many fits, but only once: the result is
+        stored in the model. "full", and models on columns of the KKT system (`sparsify.InversePrune` and related
+        steps), issue a warning instead. After `partial_fit`, `fit_chunks` or a fit on Dask, a uniform sample of at most
+        5000 rows is used, each of which is left out of the model of all rows; the guarantees are then those of that
+        many rows, and no search is repeated.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features)
+        coverage : float
+            Between 0 and 1. If there are too few rows for this coverage, the ends are infinite. If it is far below 1/2,
+            the lower end may exceed the upper one, because they come from models without different rows.
+        method : {"auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+"}
+            "jackknife+" (Barber et al. 2021) has nearly the same width everywhere. "adaptive" is the jackknife+ of
+            residuals divided by the size of the noise, which a second model predicts; it is fitted in the first call
+            and kept. "auto" is "adaptive" for outputs whose noise varies beyond chance, by the leave-one-out interval
+            score, and "jackknife+" for others. "full" is full conformal prediction, exact. For exchangeable rows, a new
+            target lies in the interval with a probability of at least coverage ("full" and "jackknife-minmax", which
+            gives wider intervals) or of at least 2 coverage - 1 ("jackknife+"; about the same for "cv+" and "adaptive";
+            in practice close to coverage).
+        folds : int or array of one label per training row
+            For "cv+": a number of folds, drawn by the values of the rows, or a fold label for every row.
+        groups : array of one label per training row, or None
+            The rows of a group are left out together, e.g. those of the same patient, for intervals of new groups. Not
+            for "cv+" and "full". Neither folds nor groups are available after `partial_fit` or `fit_chunks`.
+
+        Returns
+        -------
+        array (n_samples, 2) or (n_samples, 2, n_outputs)
+            Lower and upper ends.
+        """
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
+        check_coverage(coverage)
+        if groups is not None and method in ("full", "cv+"):
+            raise ValueError(f"groups cannot be combined with method={method!r}: use 'auto', or folds with 'cv+'.")
+        X, rows = self._new_rows(X, "predict_interval")
+        if method == "full":
+            self._warn_of_fixed_widths()
+            ends = full_conformal(self._loo_model(), rows, float(coverage))
+        else:
+            labels = None
+            if method == "cv+" or groups is not None:
+                labels = self._fold_labels(*((folds, "folds") if method == "cv+" else (groups, "groups")))
+            found = self._distribution(labels, method if method in ("auto", "adaptive") else "jackknife+")
+            ends = found.intervals(rows, float(coverage), minmax=method == "jackknife-minmax")
+        return self._shaped(ends, X)
+
+    @on_rows
+    def predict_quantiles(self, X: ArrayLike, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> Array:
+        """Quantiles of the predictive distribution of new targets; they never cross.
+
+        The distribution is that of the leave-one-out predictions plus residuals of the training rows, with the sizes of
+        the residuals adapted to x where the noise varies, as in ``predict_interval(method="auto")``. The residuals keep
+        their signs, so that the distribution may be skewed.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features)
+        levels : sequence of float
+            Between 0 and 1. If there are too few rows for a level, its quantiles are infinite.
+
+        Returns
+        -------
+        array (n_samples, n_levels) or (n_samples, n_levels, n_outputs)
+        """
+        asked = np.asarray(levels, dtype=float)
+        if asked.ndim != 1 or not ((asked > 0) & (asked < 1)).all():
+            raise ValueError(f"levels={levels!r}: give a list of numbers between 0 and 1, such as [0.1, 0.5, 0.9].")
+        X, rows = self._new_rows(X, "predict_quantiles")
+        return self._shaped(self._distribution().quantiles(rows, asked), X)
+
+    @arrays.single_threaded_blas()
+    @np.errstate(over="ignore", invalid="ignore", under="ignore")
+    def confidence_interval(self, X: ArrayLike, coverage: float = 0.95, simultaneous: bool = False) -> Array:
+        """Confidence intervals for the function itself, not for new targets (De Brabanter et al. 2011).
+
+        f(x) is linear in the targets, which gives its variance; the size of the noise follows the data as in
+        `predict_interval`, and its variance is inversely proportional to the sample weights. The bias is estimated by
+        smoothing the fitted values once more, and subtracted. C, kernel, basis and weights are held fixed. For targets
+        that are new, use `predict_interval`.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features)
+        coverage : float
+            Between 0 and 1.
+        simultaneous : bool
+            False: each interval contains the value of the function with this probability. True: all intervals do so
+            together; for one column, over the range of the training rows (volume-of-tube formula); for more, over the
+            training rows and X, by simulation.
+
+        Returns
+        -------
+        array (n_samples, 2) or (n_samples, 2, n_outputs)
+            Lower and upper ends.
+        """
+        check_coverage(coverage)
+        if arrays.is_dask(X):
+            raise TypeError("confidence_interval takes rows in memory, but X is a Dask collection: pass one block.")
+        X, new = self._new_rows(X, "confidence_interval")
+        first = self.fitted_.members[0]
+        table, rows = first.training, first.training.rows
+        if first.problem is None and first.known_sample.total > len(rows):
+            raise ValueError(
+                f"confidence_interval needs all training rows, but the model keeps {len(rows)} of "
+                f"{first.known_sample.total} after partial_fit or fit_chunks: use fit."
+            )
+        if simultaneous and self.kernel_.is_precomputed:
+            raise ValueError("simultaneous=True needs the inputs, which a precomputed kernel does not contain.")
+        found = self._distribution(search=False)
+        inputs, y = arrays.take(table.X, rows), arrays.to_numpy(table.y)[rows]
+        return self._shaped(confidence_bands(found, new, inputs, y, float(coverage), simultaneous=simultaneous), X)
+
+    def _new_rows(self, X: ArrayLike, method: str) -> tuple[Array, Array]:
+        """Encoded new rows, and the same as arrays of the kind of the training rows."""
+        X = encoded_rows(self, X, method)
+        return X, arrays.like(X, self.fitted_.members[0].training.X)
+
+    def _shaped(self, values: np.ndarray, X: Array) -> Array:
+        """Ends of intervals: infinite if there are too few rows, but NaN only where predictions overflow."""
+        if np.isnan(values).any():
+            raise ValueError(OVERFLOW)
+        values = same_kind(values, X)
+        return values[:, :, 0] if self.fitted_.layout.single else values
+
+    def _loo_model(self) -> LooModel:
+        """The leave-one-out values behind all intervals."""
+        members = self._completed().members
+        self._require_loo(members, "Intervals need leave-one-out residuals")
+        parts = [member.loo_model for member in members]
+        return parts[0] if len(parts) == 1 else StackedLoo(parts, list(self.fitted_.shares))
+
+    def _distribution(
+        self, labels: np.ndarray | None = None, method: str = "auto", *, search: bool = True
+    ) -> Jackknife:
+        """The predictive distribution; with `labels` of all training rows, folds are left out.
+
+        With `search`, its residuals may come from searches that are repeated. What takes long is stored in the model.
+        """
+        model = self._loo_model()
+        searched = self._search_again(labels) if search else None
+        scale, residuals = None, model.residuals if searched is None else searched
+        if method != "jackknife+":
+            scale = self._noise_scale(residuals, searched is not None, stored=labels is None)
+        if scale is not None and method == "auto":
+            scale = scale.where_uneven()
+        if labels is not None:
+            own = labels[labels >= 0]
+            model, scale = model.folds(own), None if scale is None else scale.folds(own)
+            residuals = model.residuals if searched is None else searched
+        return Jackknife(model, residuals, scale)
+
+    def _noise_scale(self, residuals: np.ndarray, is_searched: bool, *, stored: bool) -> NoiseScale | None:
+        """The size of the noise as a function of x, from leave-one-out residuals or those of searches without folds.
+
+        None if there is no noise. The last result is kept; what was chosen is stored with the model on request.
+        """
+        fitted = self.fitted_
+        if fitted.scale is None or not np.array_equal(fitted.scale[0], residuals):
+            name = "searched_scale_choice" if is_searched else "scale_choice"
+            found = noise_scale(fitted.members[0].training, residuals, getattr(fitted, name) if stored else None)
+            choice: Any = {name: found.choice} if stored and found is not None else {}
+            self.fitted_ = fitted = replace(fitted, scale=(residuals, found), **choice)
+        assert fitted.scale is not None
+        return fitted.scale[1]
+
+    def _warn_of_fixed_widths(self) -> None:
+        """Warn if "full" holds widths fixed that were chosen on few rows; other methods repeat their choice."""
+        widths = max(member.few_rows_per_width for member in self.fitted_.members)
+        if widths:
+            warnings.warn(
+                f"{widths} widths were chosen by the leave-one-out residuals of few rows, and method='full' holds them "
+                "fixed: its intervals are likely to be too narrow. Use 'auto', which repeats the choice.",
+                stacklevel=arrays.user_level(),
+            )
+
+    def _search_again(self, labels: np.ndarray | None) -> np.ndarray | None:
+        """Residuals (rows of positive weight, outputs) of searches without folds; None if leave-one-out serves.
+
+        They are stored, because they take many fits.
+        """
+        fitted = self.fitted_
+        widths = [member.few_rows_per_width for member in fitted.members]
+        if not any(widths):
+            return None
+        for member, count in zip(fitted.members, widths, strict=True):
+            if count and member.problem is not None and member.problem.reduced:
+                warnings.warn(
+                    f"{count} widths were chosen by the leave-one-out residuals of only {len(member.problem.rows)} "
+                    f"rows, which makes these residuals too small; after {self.steps!r} the choice cannot be repeated "
+                    "without folds: the intervals are likely to be too narrow. Check their coverage on other rows, or "
+                    "use one width for all columns (kernel=kernels.RBF()).",
+                    stacklevel=arrays.user_level(),
+                )
+        rows = fitted.members[0].training.rows
+        labels = self._fold_labels(min(FOLDS, len(rows)), "folds") if labels is None else labels
+        members = tuple(member.searched_again(labels) for member in fitted.members)
+        self.fitted_ = fitted = replace(fitted, members=members)
+        if all(member.searched is None for member in members):
+            return None
+        residuals = (m.fit.loo_residuals if m.searched is None else m.searched[1] for m in members)
+        return fitted.average(map(arrays.to_numpy, residuals))[rows]
+
+    def _fold_labels(self, folds: Any, name: str) -> np.ndarray:
+        """The number of the fold of every training row; -1 for rows of weight 0."""
+        table = self.fitted_.members[0].training
+        return fold_labels(folds, table.rows_by_content, table.X.shape[0], name)
+
+
+def distribution(model: LSSVR, method: str = "auto", *, search: bool = True) -> Jackknife:
+    """The predictive distribution of an `LSSVR`; without `search`, from plain leave-one-out residuals."""
+    return model._distribution(method=method, search=search)

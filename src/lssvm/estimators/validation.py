@@ -3,40 +3,44 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import datetime
+import reprlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn import get_config
 from sklearn.utils import check_array, check_X_y
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import arrays
 from ..arrays import Array
 from ..progress import counted
-from ..tables import (
-    Columns,
-    as_table,
-    column_names,
-    refuse_equal_names,
-    refuse_lazy,
-    series_of,
-)
-from .input_errors import check_weights, explain_text, refuse_missing, refuse_times, where_not_finite
+from ..tables import Columns, as_table, column_names, is_missing, refuse_equal_names, refuse_lazy, series_of
 from .layout import Layout, unfitted
 
 NO_TARGETS = "no_validation"  # scikit-learn's mark of a missing y
 
-NOT_NUMBERS = (  # of the messages of NumPy, pandas and scikit-learn
+# Parts of the messages of NumPy, pandas and scikit-learn about cells that are not numeric.
+NOT_NUMBERS = (
     "could not convert",
     "must be real",
     "must be a string or a",
     "promoted",
-    "element with a sequence",
+    "with a sequence",
     "Cannot cast",
 )
 
+TIMES = {  # starts of the names of types, and how to convert values t to numbers; the order matters
+    ("date", "timestamp"): '(t - np.datetime64("2000-01-01")) / np.timedelta64(1, "D")',
+    ("timedelta", "duration"): 'np.asarray(t, "timedelta64[us]") / np.timedelta64(1, "s")',
+    ("time",): "the hours since midnight",
+}
 
+
+# Rows and targets -----------------------------------------------------------------------------------------------------
 def encoded_rows(model: Any, X: Any, method: str = "predict") -> Array:
     """New rows, checked and encoded; the columns of a precomputed kernel may be those of all rows or of the basis.
 
@@ -45,7 +49,7 @@ def encoded_rows(model: Any, X: Any, method: str = "predict") -> Array:
     check_is_fitted(model)
     fitted = model.fitted_
     if get_config()["array_api_dispatch"] and (arrays.is_foreign(X) or isinstance(X, np.ndarray)):
-        coef = fitted.members[0].fit.coef
+        coef = fitted.fit.coef
         if arrays.namespace(X) is not arrays.namespace(coef):
             raise ValueError(
                 f"Inputs passed to {type(model).__name__}.{method}() must use the same namespace and the same "
@@ -69,7 +73,7 @@ def validate(
     sample_weight: Any = None,
     encode: bool = True,
     least: int = 1,
-    **options: Any,
+    multi_output: bool = False,
 ) -> tuple[Layout, Array, Any]:
     """scikit-learn's validation, with a copy of X and with messages that name the argument and the column.
 
@@ -87,57 +91,41 @@ def validate(
     encode : bool
     least : int
         Smallest number of rows.
-    **options
-        Options of `sklearn.utils.check_X_y`.
+    multi_output : bool
+        Whether y may have several columns.
 
     Returns
     -------
     layout, X, y
-        Without y, None.
+        X is on its device, y is an array of NumPy; without y, None.
     """
-    refuse_lazy("X", X)
-    refuse_lazy("y", y)
+    for name, values in (("X", X), ("y", y)):
+        refuse_lazy(name, values)
+        if np.ma.is_masked(values):
+            raise ValueError(f"{name} is a masked array with masked values: fill them in, or remove their rows.")
+    y = arrays.to_numpy(y) if arrays.is_foreign(y) or isinstance(y, np.ndarray) else y
+    refuse_missing(y)
     X = as_table(X)
     if least == 0 and not (X.shape[0] if hasattr(X, "shape") else len(X)):  # a chunk without rows
         assert layout is not None
         width = len(layout.sources) if encode else layout.n_features
         return layout, np.zeros((0, width)), np.zeros((0, *np.shape(y)[1:]))
-    y = arrays.to_numpy(y) if isinstance(y, np.ndarray) and y.dtype.kind == "T" else y
-    for name, values in (("X", X), ("y", y)):
-        if np.ma.is_masked(values):
-            raise ValueError(f"{name} is a masked array with masked values: fill them in, or remove their rows.")
-    refuse_missing(y)
-    foreign = arrays.is_foreign(X)
     seen = copy.copy(model)  # which scikit-learn writes to
     vars(seen).pop("feature_names_in_", None)
     vars(seen).update({} if layout is None else layout.attributes)
-    if not foreign:
-        refuse_equal_names(X)
-        refuse_times("X", X)
-        y = arrays.to_numpy(y) if arrays.is_foreign(y) else y
-    fitted = layout is not None and least > 0
-    try:
-        with np.errstate(all="ignore"):
-            columns = None if foreign else _columns(model, X, layout)
-            check: Any = _check_foreign if foreign else _check_numbers
-            if columns is not None and not columns.are_numbers:
-                check = _check_table
-            columns, X, y = check(seen, layout, columns, X, y, sample_weight, encode=encode, least=least, **options)
-    except OverflowError:
-        raise ValueError("X or y contains integers too large for a float: rescale them.") from None
-    except (TypeError, ValueError) as error:
-        text = str(error)
-        if foreign or text.startswith("X: column"):  # of `columns`
-            raise
-        if any(part in text for part in NOT_NUMBERS):
-            explain_text(model, X, y, text, fitted=fitted)
-        if "'<' not supported" in text:
-            raise ValueError(
-                f"y contains labels of several types, which cannot be sorted ({text}): use one type."
-            ) from None
-        if text.startswith(("Input X contains", "Input y contains")):
-            raise ValueError(where_not_finite(X if text[6] == "X" else y, text)) from None
-        raise
+    with _explained("X", X, fitted=layout is not None and least > 0):
+        if arrays.is_foreign(X):
+            columns, X = _device_rows(seen, X, layout, sample_weight, encode=encode, least=least)
+        else:
+            refuse_equal_names(X)
+            refuse_times("X", X)
+            columns, X = _rows(seen, X, layout, sample_weight, encode=encode, least=least)
+    if isinstance(y, str) and y == NO_TARGETS:
+        y = None
+    else:
+        with _explained("y", y, fitted=False):
+            zeros = np.zeros((X.shape[0], 1))
+            y = check_X_y(zeros, y, multi_output=multi_output, ensure_min_samples=least, estimator=seen)[1]
     return layout or _new_layout(seen, columns, y), X, y
 
 
@@ -179,150 +167,194 @@ def _columns(model: Any, X: Any, layout: Layout | None) -> Columns | None:
     return Columns.of(check_array(X, dtype=object, ensure_all_finite=False, ensure_min_samples=0), requested)
 
 
-def _learned(columns: Columns, cells: Sequence[np.ndarray], sample_weight: Any) -> Columns:
-    """How the columns are encoded, from the cells of the rows of positive weight."""
-    positive = check_weights(sample_weight, len(cells[0]), 0) > 0
-    if positive.any() and not positive.all():
-        cells = [column[positive] for column in cells]
-    return columns.fitted(cells)
+def _rows(
+    seen: Any, X: Any, layout: Layout | None, sample_weight: Any, *, encode: bool, least: int
+) -> tuple[Columns | None, Any]:
+    """How the columns are encoded, and the rows."""
+    first, columns, matrix = layout is None, _columns(seen, X, layout), None
+    if columns is not None and not columns.are_numbers:
+        if series_of(X) is None:
+            X = check_array(X, dtype=object, ensure_all_finite=False, ensure_min_samples=least)
+        validate_data(seen, X, reset=first, skip_check_array=True)  # names and number of the columns
+        cells = columns.read(X, fitted=not first and least > 0)
+        if len(cells[0]) < least:
+            raise ValueError(
+                f"Found array with {len(cells[0])} sample(s) (shape={tuple(X.shape)}) while a minimum of "
+                f"{least} is required by {type(seen).__name__}."
+            )
+    else:
+        filled = columns is not None or (first and not _is_precomputed(seen))
+        options = {"ensure_all_finite": "allow-nan" if filled else True, "ensure_min_samples": least}
+        matrix = validate_data(seen, X, dtype=np.float64, copy=True, reset=first, **options)
+        if not (filled and encode):
+            return columns, matrix
+        cells, columns = list(matrix.T), columns or Columns.of_numbers(column_names(X, matrix.shape[1]))
+    if first:
+        positive = check_weights(sample_weight, len(cells[0]), 0) > 0
+        some = positive.any() and not positive.all()
+        columns = columns.fitted([own[positive] for own in cells] if some else cells)
+    if matrix is not None and columns.are_plain and not np.isnan(matrix).any():
+        return columns, matrix
+    return columns, columns.encode(cells) if encode else columns.joined(cells)
 
 
-def _check_numbers(
-    seen: Any,
-    layout: Layout | None,
-    columns: Columns | None,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    *,
-    encode: bool,
-    least: int,
-    **options: Any,
-) -> tuple[Columns | None, Array, Any]:
-    """`validate` for columns of numbers."""
-    first = layout is None
-    filled = columns is not None or (first and not _is_precomputed(seen))
-    options |= {"ensure_all_finite": "allow-nan" if filled else True, "ensure_min_samples": least}
-    checked = validate_data(seen, X, y, dtype=np.float64, copy=True, reset=first, **options)
-    matrix, y = (checked, None) if isinstance(checked, np.ndarray) else checked
-    if filled and encode:
-        if first:
-            columns = _learned(Columns.of_numbers(column_names(X, matrix.shape[1])), list(matrix.T), sample_weight)
-        if columns is not None and (not columns.are_plain or np.isnan(matrix).any()):
-            matrix = columns.encode(list(matrix.T))
-    return columns, matrix, y
-
-
-def _check_table(
-    seen: Any,
-    layout: Layout | None,
-    columns: Columns,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    *,
-    encode: bool,
-    least: int,
-    **options: Any,
-) -> tuple[Columns, Array, Any]:
-    """`validate` for tables with categories or ranks."""
-    if series_of(X) is None:
-        X = check_array(X, dtype=object, ensure_all_finite=False, ensure_min_samples=least)
-    validate_data(seen, X, reset=layout is None, skip_check_array=True)  # names and number of the columns
-    cells = columns.read(X, fitted=layout is not None and least > 0)
-    if len(cells[0]) < least:
-        raise ValueError(
-            f"Found array with {len(cells[0])} sample(s) (shape={tuple(X.shape)}) while a minimum of "
-            f"{least} is required by {type(seen).__name__}."
-        )
-    columns = columns if layout is not None else _learned(columns, cells, sample_weight)
-    rows = columns.encode(cells) if encode else columns.joined(cells)
-    if isinstance(y, str):
-        return columns, rows, None
-    zeros = np.zeros((len(rows), 1))
-    return columns, rows, check_X_y(zeros, y, ensure_min_samples=least, estimator=seen, **options)[1]
-
-
-def _check_foreign(
-    seen: Any,
-    layout: Layout | None,
-    columns: Columns | None,
-    X: Array,
-    y: Any,
-    sample_weight: Any,
-    *,
-    encode: bool,
-    least: int,
-    **options: Any,
-) -> tuple[Columns | None, Array, Any]:
-    """`validate` for arrays that stay on their device; y is moved to the device of X, unless it holds labels.
-
-    Categories and missing cells are encoded on the CPU.
-    """
+def _device_rows(
+    seen: Any, X: Array, layout: Layout | None, sample_weight: Any, *, encode: bool, least: int
+) -> tuple[Columns | None, Array]:
+    """`_rows` for an array that stays on its device; categories and missing cells are encoded on the CPU."""
     xp = arrays.namespace(X)
     if arrays.is_torch(X) and X.layout is not xp.strided:
         raise TypeError("Sparse data was passed for X, but dense data is required: use X.to_dense().")
-    if X.ndim != 2:
-        raise ValueError(f"Expected 2D array, got {X.ndim}D array instead: X must have rows and columns.")
-    if X.shape[0] < least or X.shape[1] < 1:
-        raise ValueError(
-            f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) (shape={tuple(X.shape)}): at least "
-            f"{least} sample(s) and 1 feature are required."
-        )
-    validate_data(seen, X, reset=layout is None, skip_check_array=True)
     if xp.isdtype(X.dtype, "complex floating"):
         raise ValueError("Complex data not supported: X must hold real numbers.")
-    if arrays.is_torch(X):
-        X = X.detach()
     try:
-        X = arrays.like(X, X) + 0.0  # a copy
+        X = arrays.like(X.detach() if arrays.is_torch(X) else X, X) + 0.0  # a copy
     except TypeError as error:
         raise ValueError(f"X is on a device without float64 ({error}): move it to the CPU.") from None
-    if bool(xp.any(xp.isinf(X))):
-        raise ValueError("Input X contains infinity: remove or impute those values.")
-    columns, X = _encoded_foreign(seen, layout, X, sample_weight)
+    chosen = seen.categorical_features
+    plain = (chosen is None or isinstance(chosen, str)) if layout is None else layout.encoder is None
+    if not plain or not bool(xp.all(xp.isfinite(X))):
+        columns, rows = _rows(seen, arrays.to_numpy(X), layout, sample_weight, encode=encode, least=least)
+        return columns, arrays.like(rows, X)
+    shape = np.broadcast_to(0.0, X.shape)
+    validate_data(seen, shape, reset=layout is None, ensure_all_finite=False, ensure_min_samples=least)
+    return None if layout is None else layout.columns, X
+
+
+# Messages -------------------------------------------------------------------------------------------------------------
+@contextmanager
+def _explained(name: str, values: Any, *, fitted: bool) -> Iterator[None]:
+    """Let errors of NumPy and scikit-learn name the argument, the place and the remedy."""
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    except OverflowError:
+        raise ValueError(f"{name} contains integers too large for a float: rescale them.") from None
+    except (TypeError, ValueError) as error:
+        text = str(error)
+        if text.startswith(f"Input {name} contains"):
+            raise ValueError(where_not_finite(values, text)) from None
+        if name == "X" and not text.startswith("X: column") and any(part in text for part in NOT_NUMBERS):
+            names = column_names(values, np.shape(values)[1])
+            Columns.of_numbers(names).read(values, fitted=fitted)  # raises an error that names the column
+        raise
+
+
+def refuse_missing(y: Any) -> None:
+    """Raise ValueError for None, NaN, NaT and NA among targets or labels that are not an array of numbers."""
     if isinstance(y, str):
-        return columns, X, None
-    if y is None:
-        raise ValueError("y is None: give one target per row.")
-    if arrays.is_foreign(y) and "multi_output" in options:
-        values = arrays.like(y, X)
-        if values.ndim not in (1, 2):
-            raise ValueError(f"y has {values.ndim} dimensions: give one target per row, or one column per output.")
-        if not bool(xp.all(xp.isfinite(values))):
-            raise ValueError("Input y contains NaN or infinity: remove or impute those values.")
-    else:
-        try:
-            values = check_array(
-                arrays.to_numpy(y), dtype=None, ensure_2d=False, ensure_min_samples=least, input_name="y"
-            )
-        except ValueError as error:
-            if not str(error).startswith("Input y contains"):
-                raise
-            raise ValueError(where_not_finite(y, str(error))) from None
-    if "multi_output" not in options:
-        values = column_or_1d(values, warn=True)
-    if values.shape[0] != X.shape[0]:
+        return
+    try:
+        table = np.asarray(y, dtype=object if isinstance(y, Sequence) else None)  # text would turn NaN into "nan"
+    except (TypeError, ValueError):  # validation raises its own error for these
+        return
+    if table.dtype.kind not in "OmM" or not table.shape or not table.size:
+        return
+    rows = [row for row, cells in enumerate(table.reshape(len(table), -1)) if any(map(is_missing, cells))]
+    if rows:
         raise ValueError(
-            f"X has {counted(X.shape[0], 'row')}, but y has {values.shape[0]}: inconsistent numbers of samples."
+            f"y is missing in {counted(len(rows), 'row')}, first in row {rows[0]} (counting from 0): remove these "
+            "rows, or fill in the values."
         )
-    return columns, X, values
 
 
-def _encoded_foreign(seen: Any, layout: Layout | None, X: Array, sample_weight: Any) -> tuple[Columns | None, Array]:
-    """How the columns are encoded, and the rows; those without categories and missing cells stay on their device."""
-    if layout is None:
-        plain = seen.categorical_features is None or isinstance(seen.categorical_features, str)
-    else:
-        plain = layout.encoder is None
-    if plain and not bool(arrays.namespace(X).any(arrays.namespace(X).isnan(X))):
-        return None if layout is None else layout.columns, X
-    table = arrays.to_numpy(X)
-    columns = _columns(seen, table, layout)
-    if columns is None and layout is None and not _is_precomputed(seen):
-        columns = Columns.of_numbers(range(table.shape[1]))
-    if columns is None:
-        raise ValueError("Input X contains NaN: remove or impute those values.")
-    cells = columns.read(table)
-    columns = columns if layout is not None else _learned(columns, cells, sample_weight)
-    return columns, arrays.like(columns.encode(cells), X)
+def refuse_times(name: str, values: Any) -> None:
+    """Raise TypeError for dates and durations, whose numeric values depend on a unit that may differ in `predict`."""
+    frame = series_of(values)
+    columns = [values] if frame is None else frame
+    names = [None] if frame is None else column_names(values, len(columns))
+    for column, cells in zip(names, columns, strict=True):
+        kind = str(getattr(cells, "dtype", getattr(cells, "type", "object")))
+        if kind == "object":
+            types = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
+            kind = next((type(cell).__name__ for cell in _objects(cells).ravel() if isinstance(cell, types)), "")
+        remedy = next((example for starts, example in TIMES.items() if kind.lower().startswith(starts)), None)
+        if remedy is not None:
+            where = name if column is None else f"{name}: column {column!r}"
+            raise TypeError(
+                f"{where} contains {kind} values, whose numeric values depend on their unit: convert them to numbers "
+                f"in one unit, the same for fit and predict, e.g. {remedy}."
+            )
+
+
+def _objects(values: Any) -> np.ndarray:
+    """The cells as objects; none for rows of unequal length, for which validation raises its own error."""
+    try:
+        return np.asarray(arrays.to_numpy(values) if arrays.is_foreign(values) else values, dtype=object)
+    except ValueError:
+        return np.empty(0, dtype=object)
+
+
+def where_not_finite(values: Any, text: str) -> str:
+    """scikit-learn's message about NaN and infinity, extended by the place of the first non-finite value."""
+    try:
+        table = np.asarray(values, dtype=np.float64)
+        missing_allowed = "infinity" in text.partition("\n")[0]
+        found = np.isinf(table) if missing_allowed else ~np.isfinite(table)
+    except (TypeError, ValueError):  # objects, e.g. missing values of pandas
+        table = np.asarray(values, dtype=object)
+        found = ~np.vectorize(_is_finite, otypes=[bool])(table)
+    if not found.any():
+        return text
+    row, c = (int(place[0]) for place in np.nonzero(found.reshape(len(table), -1)))
+    place = f"row {row}" if table.ndim == 1 else f"column {column_names(values, table.shape[1])[c]!r}, row {row}"
+    first, _, rest = text.partition("\n")
+    remedy = rest or "Remove or impute those values."
+    which = "It" if np.sum(found) == 1 else f"The first of {int(np.sum(found))} such values"
+    return f"{first} {which} is in {place} (counting from 0).\n{remedy}"
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return bool(np.isfinite(float(value)))
+    except (TypeError, ValueError, OverflowError):  # None and other missing values
+        return False
+
+
+# Other arguments ------------------------------------------------------------------------------------------------------
+def check_coverage(coverage: Any) -> None:
+    if not (isinstance(coverage, Real) and 0 < float(coverage) < 1):
+        raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}: 0.9 stands for 90 %.")
+
+
+def check_weights(weights: Any, n_rows: int, smallest: int) -> np.ndarray:
+    """The sample weights as an array of NumPy; 1 if they are None."""
+    if weights is None:
+        return np.ones(n_rows)
+    try:
+        values = np.asarray(arrays.to_numpy(weights))
+        if values.dtype.kind in "cmM":
+            raise TypeError(f"{values.dtype} values")
+        values = values.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        places = enumerate(np.atleast_1d(_objects(weights)))
+        odd = (f"{reprlib.repr(cell)} in row {row}" for row, cell in places if not _is_finite(cell))
+        found = next(odd, reprlib.repr(weights))
+        raise ValueError(f"sample_weight must be real numbers, got {found}: give one per row.") from None
+    if values.ndim == 0:
+        values = np.full(n_rows, float(values))
+    if values.shape != (n_rows,):
+        raise ValueError(f"sample_weight.shape == {values.shape}, expected {(n_rows,)}: give one weight per row.")
+    if not np.isfinite(values).all():
+        raise ValueError("sample_weight contains NaN or infinite values: give finite weights.")
+    if (values < 0).any():
+        row = int(np.argmin(values))
+        raise ValueError(
+            f"Negative values in sample_weight: {values[row]} in row {row}. Weights must be zero or positive."
+        )
+    low, high = float(np.min(values[values > 0], initial=np.inf)), float(np.max(values, initial=0.0))
+    if high > 1e100 or low < 1e-100:
+        raise ValueError(f"sample_weight ranges from {low:.3g} to {high:.3g}: rescale it to values closer to 1.")
+    if np.count_nonzero(values) < smallest:
+        raise ValueError(
+            f"sample_weight is zero in all rows but {np.count_nonzero(values)}: at least {smallest} must be positive."
+        )
+    return values
+
+
+def score_of(metric: Any, predicted: Any, y: Any, sample_weight: Any) -> float:
+    """The value of a scikit-learn metric, for arrays of any kind."""
+    y = arrays.to_numpy(y) if arrays.is_foreign(y) else y
+    refuse_missing(y)
+    weights = None if sample_weight is None else arrays.to_numpy(sample_weight)
+    return float(metric(arrays.to_numpy(y), arrays.to_numpy(predicted), sample_weight=weights))

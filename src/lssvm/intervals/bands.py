@@ -13,28 +13,23 @@ from .. import arrays
 from ..arrays import Array
 from ..kernels import Additive, pick_columns
 from ..problem import Fit, Problem
-from .loo import LooModel
+from .jackknife import Jackknife
+from .loo import FittedLoo
 
 GRID = 500  # points at which the length of the tube is measured
 DRAWS, PLACES = 2000, 500  # simulated errors and rows that stand for all rows, for more than one column
 
 
 def confidence_bands(
-    model: LooModel,
-    X: Array,
-    rows: Array,
-    targets: np.ndarray,
-    scale: np.ndarray | None,
-    coverage: float,
-    simultaneous: bool,
+    found: Jackknife, X: Array, rows: Array, targets: np.ndarray, coverage: float, *, simultaneous: bool
 ) -> np.ndarray:
     """Ends (new rows, 2, k) of intervals for f(x) itself (De Brabanter et al. 2011).
 
     The fit is a linear smoother, f(x) = S(x) y, with the values H y at the rows. Its bias is estimated by S H y - S y,
     i.e. by smoothing the fitted values, and subtracted. The result is L(x) y with L = 2 S - S H, whose variance is
-    sum_j L_j(x)^2 sigma_j^2. `rows` and `targets` are those of the model; `scale` (l, k) is the size of their noise up
-    to a factor, None if it is even.
+    sum_j L_j(x)^2 sigma_j^2. `rows` and `targets` are those of the model.
     """
+    model, scale = found.model, found.scale
     H = model.smoother(rows)
 
     def corrected(Z: Array) -> np.ndarray:
@@ -42,7 +37,7 @@ def confidence_bands(
         return 2 * S - S @ H
 
     fitted = model.predict(rows)
-    unit = (1.0 / np.sqrt(model.weights))[:, None] if scale is None else scale
+    unit = (1.0 / np.sqrt(model.weights))[:, None] if scale is None else scale.own
     deviation = unit * np.sqrt(np.sum(((targets - fitted) / unit) ** 2, axis=0) / _freedom(H, unit))
     critical = np.full(targets.shape[1], ndtri(0.5 + coverage / 2))
     if simultaneous:
@@ -80,11 +75,13 @@ def _critical(
     """
     if rows.shape[1] == 1:
         values = arrays.to_numpy(rows)[:, 0]
-        grid = np.linspace(values.min(), values.max(), GRID)[:, None]
-        kappa = np.linalg.norm(
-            np.diff(_directions(smoother(arrays.like(grid, rows)) * deviation), axis=0), axis=1
-        ).sum()
-        excess = lambda c: kappa / math.pi * math.exp(-c * c / 2) + 2 * ndtr(-c) - (1 - coverage)  # noqa: E731
+        grid = arrays.like(np.linspace(values.min(), values.max(), GRID)[:, None], rows)
+        curve = _directions(smoother(grid) * deviation)
+        kappa = np.linalg.norm(np.diff(curve, axis=0), axis=1).sum()
+
+        def excess(c: float) -> float:
+            return kappa / math.pi * math.exp(-c * c / 2) + 2 * ndtr(-c) - (1 - coverage)
+
         return float(scipy.optimize.brentq(excess, 0.0, 100.0))
     draw = np.random.RandomState(0)
     z = draw.standard_normal((len(deviation), DRAWS))
@@ -108,24 +105,20 @@ def component_deviations(problem: Problem, fit: Fit, X: Array) -> np.ndarray:
     Every component is linear in the targets, whose variance is estimated from the residuals as in `confidence_bands`.
     C, kernel, basis and weights are held fixed; the bias caused by the ridge is not included.
     """
-    kernel = fit.kernel
+    kernel, model = fit.kernel, FittedLoo(problem, fit)
     assert isinstance(kernel, Additive)
-    X = arrays.like(X, problem.X)
-    factor = problem.replace(weights=fit.weights, C=fit.C, robust=None).factorise()
-    whitening, rows = factor.whitening, factor.rows
-    points = factor.problem.basis_points if whitening is None else whitening.points
-    training = arrays.take(problem.X, rows)
-    v = arrays.to_numpy(fit.weights)[rows]
-    some = np.sort(np.random.RandomState(0).permutation(len(rows))[:PLACES])
-    H = arrays.to_numpy(factor.smoother(arrays.take(training, some), fit.C))
-    freedom = _freedom(H, (1.0 / np.sqrt(v))[:, None], some)
-    variance = v @ arrays.to_numpy(fit.residuals)[rows] ** 2 / freedom
+    factor, v = model.factor, model.weights
+    X, training = arrays.like(X, problem.X), arrays.take(problem.X, model.rows)
+    some = np.sort(np.random.RandomState(0).permutation(len(v))[:PLACES])
+    freedom = _freedom(model.smoother(arrays.take(training, some)), (1.0 / np.sqrt(v))[:, None], some)
+    variance = v @ arrays.to_numpy(fit.residuals)[model.rows] ** 2 / freedom
     out = np.zeros((X.shape[0], len(kernel.components(X.shape[1])), len(variance)))
     for number, (group, part) in kernel.kept(X.shape[1]).items():
-        place = pick_columns(points, group)
-        new, old = (part.evaluate(pick_columns(inputs, group), place) for inputs in (X, training))
+        points = factor.problem.basis_points if factor.whitening is None else factor.whitening.points
+        new, old = (part.evaluate(pick_columns(rows, group), pick_columns(points, group)) for rows in (X, training))
         columns = new - arrays.namespace(old).mean(old, axis=0)[None, :]
-        columns = columns if whitening is None else arrays.whiten_rows(columns, whitening.lower)
-        moves = factor.system.smoother(columns, 1.0 / fit.C) - factor.system.smoother(0.0 * columns, 1.0 / fit.C)
+        columns = columns if factor.whitening is None else arrays.whiten_rows(columns, factor.whitening.lower)
+        smoother = factor.system.smoother
+        moves = smoother(columns, 1.0 / fit.C) - smoother(0.0 * columns, 1.0 / fit.C)
         out[:, number] = np.sqrt(np.outer(arrays.to_numpy(moves) ** 2 @ (1.0 / v), variance))
     return out

@@ -158,11 +158,8 @@ class Jackknife:
 
 def order_statistic(values: np.ndarray, rank: int) -> np.ndarray:
     """The rank-th smallest value along axis 1; infinite for ranks outside 1..n."""
-    n = values.shape[1]
-    if rank < 1:
-        return np.full(values[:, 0].shape, -np.inf)
-    if rank > n:
-        return np.full(values[:, 0].shape, np.inf)
+    if not 1 <= rank <= values.shape[1]:
+        return np.full(values[:, 0].shape, -np.inf if rank < 1 else np.inf)
     return np.partition(values, rank - 1, axis=1)[:, rank - 1]
 
 

@@ -50,12 +50,8 @@ class NoiseScale:
     @cached_property
     def own(self) -> np.ndarray:
         """s_(i)(x_i) of the training rows, (l, k)."""
-        return self._scale(self.roots - self.model.residuals)
-
-    @cached_property
-    def roots(self) -> np.ndarray:
-        """The targets sqrt|r_i| of the model, (l, k)."""
-        return arrays.to_numpy(arrays.take(self.model.problem.y, self.model.rows))
+        roots = arrays.to_numpy(self.model.problem.y)[self.model.rows]
+        return self._scale(roots - self.model.residuals)
 
     def predictions(self, X: Array) -> np.ndarray:
         """s_(i)(x) of new rows, (m, l, k)."""
@@ -74,72 +70,50 @@ class NoiseScale:
         return replace(self, active=uneven) if uneven.any() else None
 
 
-def noise_scale(
-    X: Array,
-    weights: Array,
-    rows: np.ndarray,
-    residuals: np.ndarray,
-    kernel: Kernel | None = None,
-    known: ScaleChoice | None = None,
-    groups: np.ndarray | None = None,
-) -> NoiseScale | None:
-    """The scale of the noise, from the leave-one-out residuals (l, k) of the rows with the given numbers.
+def noise_scale(table: Problem, residuals: np.ndarray, known: ScaleChoice | None = None) -> NoiseScale | None:
+    """The scale of the noise, from the leave-one-out residuals (l, k) of the rows of positive weight in `table`.
 
-    `kernel` is a precomputed one; other kernels are searched. `known` is an earlier result for the same rows, which
-    saves the search. `groups` are those of the columns (see `Problem`). The noise of an output has no size if most of
-    its residuals are 0; the result is None if that is true of all outputs, or if there are fewer than 3 rows.
+    A precomputed kernel is that of `table`; other kernels are searched. `known` is an earlier result for the same rows,
+    which saves the search. The noise of an output has no size if most of its residuals are 0; the result is None if
+    that is true of all outputs, or if there are fewer than 3 rows.
     """
     size = np.abs(residuals)
     middle = np.median(size, axis=0)
     sized = middle > 0
-    if len(rows) < 3 or not sized.any() or not np.isfinite(size).all():
+    if len(size) < 3 or not sized.any() or not np.isfinite(size).all():
         return None
-    roots = np.zeros((X.shape[0], size.shape[1]))
-    roots[rows] = np.where(sized, np.sqrt(size / np.where(sized, middle, 1.0)), 1.0)
-    problem = _problem(X, weights, rows, roots, kernel, known, groups)
+    roots = np.zeros((table.X.shape[0], size.shape[1]))
+    roots[table.rows] = np.where(sized, np.sqrt(size / np.where(sized, middle, 1.0)), 1.0)
+    asked = _problem(table, roots, known)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # C at the edge means that the noise is even
-        problem, asked = tuned(problem), problem
+        problem = tuned(asked)
         fit = problem.replace(robust=OUTLIERS).solve()
         outlying = arrays.to_numpy(fit.weights) < arrays.to_numpy(problem.weights)
         if known is None and outlying.any():  # these rows took part in the choice
             again = tuned(asked.replace(weights=fit.weights))
             problem = problem.replace(kernel=again.kernel, C=again.C)
             fit = problem.replace(robust=OUTLIERS).solve()
-    assert problem.C is not None
-    model = FittedLoo(problem, fit)
-    choice = ScaleChoice(problem.kernel, problem.C, tuple(sized.tolist())) if known is None else known
-    found = NoiseScale(model, choice, sized)
-    if known is None:
-        uneven = [varies_beyond_chance(*columns) for columns in zip(size.T, found.own.T, strict=True)]
-        found = replace(found, choice=replace(choice, uneven=tuple((sized & uneven).tolist())))
-    return found
+    if known is not None:
+        return NoiseScale(FittedLoo(problem, fit), known, sized)
+    found = NoiseScale(FittedLoo(problem, fit), ScaleChoice(fit.kernel, fit.C, tuple(sized.tolist())), sized)
+    uneven = [varies_beyond_chance(*columns) for columns in zip(size.T, found.own.T, strict=True)]
+    return replace(found, choice=replace(found.choice, uneven=tuple((sized & uneven).tolist())))
 
 
-def _problem(
-    X: Array,
-    weights: Array,
-    rows: np.ndarray,
-    roots: np.ndarray,
-    kernel: Kernel | None,
-    known: ScaleChoice | None,
-    groups: np.ndarray | None,
-) -> Problem:
+def _problem(table: Problem, roots: np.ndarray, known: ScaleChoice | None) -> Problem:
     """The problem of fitting sqrt|r|, on a part of the rows as the basis if there are many."""
-    counting = np.zeros(X.shape[0])
-    counting[rows] = arrays.to_numpy(weights)[rows]
+    kernel, C, groups = table.kernel, None if known is None else known.C, table.groups
+    problem = Problem(Matern(nu=0.5), table.X, arrays.like(roots, table.X), table.weights, C=C, groups=groups)
     if known is not None:
         kernel = known.kernel
-    C = None if known is None else known.C
-    problem = Problem(Matern(nu=0.5), X, arrays.like(roots, X), arrays.like(counting, X), C=C, groups=groups)
-    if kernel is None:
+    elif not kernel.is_precomputed:
         few = varying_inputs(problem) <= ADDITIVE_COLUMNS
         components = None if groups is None else columns_by_input(groups)
         kernel = Additive(problem.kernel, components) if few else Matern(nu=0.5, ard=True)
     problem = problem.replace(kernel=kernel, asked=(kernel, C))
-    if len(rows) <= DENSE_ROWS:
-        return problem
-    return problem.with_basis(problem.rows_by_content[:BASIS_SIZE])
+    many = len(problem.rows) > DENSE_ROWS
+    return problem.with_basis(problem.rows_by_content[:BASIS_SIZE]) if many else problem
 
 
 def varies_beyond_chance(size: np.ndarray, scale: np.ndarray) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import arrays, diagnose, kernels, sparsify, tune
 from ..estimators import LSSVC, LSSVR
-from ..intervals import ROWS_PER_WIDTH
+from ..intervals.jackknife import ROWS_PER_WIDTH
 from ..progress import counted
 from .facts import Facts
 from .markup import bar_table, escaped, html_table, listed, rounded
