@@ -327,8 +327,8 @@ class Figures:
         rows, n = arguments["rows"], arguments.get("n")
         if record["scenario"] == "a":  # a Cholesky factor and its inverse
             return 2 * rows**3 / 3 / (1e9 * rates["DPOTRF"]) / seconds
-        if record["scenario"] in "bh" and "solves" in record:  # leave-one-out, perhaps whitening; Gram matrix
-            return rows * n * n * (record["solves"] / rates["DTRMM"] + 1 / rates["DSYRK"]) / 1e9 / seconds
+        if record["scenario"] in "bh" and n is not None:  # whitening, leave-one-out and the Gram matrix
+            return rows * n * n * (2 / rates["DTRMM"] + 1 / rates["DSYRK"]) / 1e9 / seconds
         return math.nan
 
 

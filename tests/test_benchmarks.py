@@ -95,7 +95,6 @@ RECORDS = [
             {"rows": 100_000, "n": n},
             seconds=n**2 / 1e5,
             peak=2**20,
-            solves=2,
         )
         for n in (500, 1000, 2000)
     ),
