@@ -84,7 +84,7 @@ def substrates(make: Any, dense: Any, part: Part, widths: tuple[float, ...], see
     X, y = part[:2]
     found = []
     for width in widths:
-        kernel = dense.kernel_.scaled(width)
+        kernel = kernels.RBF(width * dense.kernel_.sigma)
         model = make(kernel, steps=[Substrate(validation=10, random_state=seed)]).fit(X, y)
         path = model.path_
         found.append((float(path.scores.min()), float(path.zeta[int(np.argmin(path.scores))]), kernel, model))
