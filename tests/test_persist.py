@@ -27,6 +27,7 @@ from sklearn.utils import Bunch
 from stacking import with_member
 
 from lssvm import LSSVC, LSSVR, kernels, load, robust, save, sparsify, tune
+from lssvm.kernels import MOST_KERNELS
 from lssvm.persist import FORMAT, PUBLIC, START, schema
 from lssvm.persist.values import CLASSES, NAMES
 from lssvm.problem import Step
@@ -904,3 +905,35 @@ def test_golden_files_load_for_ever(path):
 def test_there_are_golden_files_of_every_format():
     formats = {int(path.name.partition("-")[0].removeprefix("format")) for path in GOLDEN.glob("*.lssvm")}
     assert formats == set(range(1, FORMAT + 1))
+
+
+def values_in_file(path):
+    """The attributes that a file of format 1 lists, read by another package: arrays and numbers of a single model."""
+    safetensors = pytest.importorskip("safetensors")
+    with safetensors.safe_open(path, "numpy") as file:
+        fitted = json.loads(file.metadata()["model"])["fitted"]
+        for name, value in fitted.items():
+            if isinstance(value, dict) and "array" in value:
+                array = file.get_tensor(value["array"])
+                fitted[name] = array.T if value.get("by_columns") else array
+    return {name: value for name, value in fitted.items() if not name.startswith("_")}
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("format1-*.lssvm")), ids=lambda path: path.stem)
+def test_attributes_are_those_that_files_of_format_1_list(path):
+    model, compared = load(path), 0
+    for name, value in values_in_file(path).items():
+        if isinstance(value, np.ndarray | float) and hasattr(model, name):
+            assert_allclose(getattr(model, name), value, rtol=1e-12, atol=1e-12, err_msg=name)
+            compared += 1
+    assert compared >= 1
+
+
+def test_the_number_of_members_is_limited(path):
+    model = LSSVR(kernels.RBF(sigma=1.0), C=5.0).fit(X, Y[:, 0])
+    many = MOST_KERNELS + 1
+    shares = (1.0,) + (0.0,) * (many - 1)
+    model.fitted_ = dataclasses.replace(model.fitted_, members=model.fitted_.members * many, shares=shares)
+    save(model, path)
+    with pytest.raises(ValueError, match="members"):
+        load(path)

@@ -644,3 +644,17 @@ def test_intervals_of_predictions_that_overflow_are_refused(kernel, method):
     for refused in (model.predict, call):
         with pytest.raises(ValueError, match="Predictions overflow"):
             refused(far)
+
+
+def test_rows_with_weights_left_out_in_pairs_against_refits():
+    draw = np.random.RandomState(0)
+    X, y, weights = draw.uniform(-1, 1, (10, 2)), draw.normal(size=10), draw.uniform(0.3, 3.0, 10)
+    model = LSSVR(kernels.RBF(1.0), C=5.0)
+    part = np.arange(3)
+    found = clone(model).fit(X, y, sample_weight=weights).fitted_.members[0].loo_model.pairs(X[part], part)
+    for i in part:
+        for j in range(10):
+            if i != j:
+                others = np.setdiff1d(np.arange(10), [i, j])
+                refit = clone(model).fit(X[others], y[others], sample_weight=weights[others])
+                assert_allclose(found[:, i, j, 0], (y - refit.predict(X))[[i, j]], rtol=1e-9)
