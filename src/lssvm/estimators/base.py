@@ -21,13 +21,14 @@ from ..cluster import DaskChunks, lazily
 from ..kernels import Additive
 from ..problem import Problem, refit_stably, warn_of_rounding
 from ..rules import check_parameters
+from ..stream.sources import label_totals
 from ..tune import LeaveOneOut
 from ..tune.choose_C import warn_at_edge, warn_at_edges, warn_of_no_signal
 from ..tune.leave_one_out import describe, tune_members
 from . import planning
 from .fitted import FittedModel, Member
 from .layout import Layout, Table, unfitted
-from .validation import check_weights, encoded_rows
+from .validation import encoded_rows
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -236,19 +237,10 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
     def _read(self, X: Any, y: Any, weights: Any, layout: Any = None, classes: Any = None, least: int = 1) -> Table:
         """Validated rows, with the layout of an earlier fit if there is one."""
         least = 2 if layout is None else least
-        found, X, y = self._validated(X, y, layout=layout, sample_weight=weights, least=least)
-        weights = check_weights(weights, X.shape[0], least)
-        if layout is None:
-            found = self._with_classes(found, *self._count_labels(y, weights), len(weights), classes)
-        return self._coded(found, X, y, weights)
-
-    def _count_labels(self, y: Any, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The labels, and the sum of the sample weights of each; none for regression."""
-        return np.empty(0), np.empty(0)
-
-    def _with_classes(self, layout: Layout, labels: Any, totals: Any, rows: int, classes: Any = None) -> Layout:
-        """The layout with the classes and their weights; `classes` are those of later rows as well."""
-        return layout
+        found, X, y, weights = self._validated(X, y, layout=layout, sample_weight=weights, least=least)
+        if layout is None and isinstance(self, ClassifierMixin):
+            found = self._with_classes(found, *label_totals(y, weights), len(weights), classes)
+        return Table.of(found, X, y, weights)
 
     @arrays.single_threaded_blas()
     @np.errstate(under="ignore")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from .. import arrays, progress
@@ -16,14 +17,14 @@ from ..cluster import DaskChunks
 from ..problem import Fit, Problem, warn_of_rounding
 from ..progress import counted
 from ..sparsify import Given, Random
-from ..stream.sources import SAMPLE_ROWS, SameRows, Scan, Source, as_source, fingerprint, sample_rows
+from ..stream.sources import SAMPLE_ROWS, SameRows, Scan, Source, as_source, fingerprint, label_totals, sample_rows
 from ..stream.sums import Passes, as_loo_sample, fit_chunks, resumed, start_stream
 from ..tune.leave_one_out import tuned
 from .base import BaseLSSVM, followed, publish, with_callbacks
 from .fitted import FittedModel, Member
 from .layout import Layout, Table, unfitted, winning_class
 from .planning import BASIS_SIZE, plan, run_steps
-from .validation import check_weights, first_layout
+from .validation import first_layout
 
 KEPT_ROWS = 1_000_000  # largest number of rows for which fit_chunks keeps per-row results by default
 
@@ -267,12 +268,11 @@ class ChunkReader:
             )
         given = y
         try:
-            _, X, y = self.model._validated(X, y, layout=layout, least=0, encode=False)
+            _, X, y, weights = self.model._validated(X, y, layout=layout, sample_weight=weight, least=0, encode=False)
         except ValueError as error:
             raise ValueError(f"chunks: chunk {number}: {error}") from None
-        ones = np.broadcast_to(np.float64(1.0), (X.shape[0],))  # takes no memory
-        weights = ones if weight is None else check_weights(weight, X.shape[0], 0)
-        labels, totals = self.model._count_labels(y, weights)
+        none = np.empty(0)
+        labels, totals = label_totals(y, weights) if isinstance(self.model, ClassifierMixin) else (none, none)
         sample = sample_rows(SAMPLE_ROWS, number, X, y, weights)
         rows = fingerprint(self.compared(X, encoded=False), given, weight)
         return Scan(int(np.count_nonzero(weights)), sample, labels, totals, rows)
@@ -287,8 +287,9 @@ class ChunkReader:
         if scan.positive_rows < 2:
             found = counted(scan.positive_rows, "row has", "rows have")
             raise ValueError(f"chunks: {found} positive weight, but at least 2 are required.")
-        layout = self.model._with_classes(layout, scan.labels, scan.label_weights, scan.fingerprint.rows)
-        return replace(self, layout=layout), self.model._coded(layout, X, y, weights)
+        if isinstance(self.model, ClassifierMixin):
+            layout = self.model._with_classes(layout, scan.labels, scan.label_weights, scan.fingerprint.rows)
+        return replace(self, layout=layout), Table.of(layout, X, y, weights)
 
     def rows(self, number: int, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
         """The checked rows of a chunk, which may be empty."""

@@ -24,7 +24,7 @@ from . import planning
 from .base import Solved, followed, on_rows, with_callbacks
 from .chunks import ChunkedLSSVM, adds_chunks
 from .fitted import Member
-from .layout import Layout, Table, class_codes, coded, same_kind, winning_class
+from .layout import Layout, same_kind, winning_class
 from .validation import check_coverage, encoded_rows, score_of, validate
 
 
@@ -196,10 +196,13 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
             return self._add_chunk(X, y, sample_weight, classes=classes)
 
-    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, np.ndarray]:
-        """Validated rows and labels."""
-        layout, X, y = validate(self, X, y, **options)
-        y = plain_labels(arrays.to_numpy(y))
+    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, np.ndarray, np.ndarray]:
+        """Validated rows, labels and sample weights."""
+        layout, X, y, weights = validate(self, X, y, **options)
+        y = arrays.to_numpy(y)
+        for kind in ((bool, np.bool_), (int, np.integer)) if y.dtype == object and y.ndim == 1 and len(y) else ():
+            if all(type(label) is kind[0] or isinstance(label, kind[1]) for label in y):
+                y = np.array(y.tolist())  # booleans or integers stored as objects
         try:
             np.unique(y)
             if len(y):
@@ -210,13 +213,10 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             ) from None
         except ValueError as error:
             raise ValueError(f"{error} Use LSSVR for numbers.") from None
-        return layout, X, y
-
-    def _count_labels(self, y: Any, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        labels, codes = np.unique(y, return_inverse=True)
-        return labels, np.bincount(codes, weights, len(labels))
+        return layout, X, y, weights
 
     def _with_classes(self, layout: Layout, labels: Any, totals: Any, rows: int, classes: Any = None) -> Layout:
+        """The layout with the classes and their weights; `classes` are those of later rows as well."""
         found = labels if classes is None else np.unique(arrays.to_numpy(classes))
         if classes is None and labels.dtype.kind == "f" and rows > 20 and len(labels) > rows / 2:
             raise ValueError(
@@ -240,15 +240,6 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             )
         outputs = 1 if len(found) == 2 else len(found)
         return replace(layout, single=len(found) == 2, outputs=outputs, classes=found, class_factors=factors)
-
-    def _coded(self, layout: Layout, X: Array, y: np.ndarray, weights: np.ndarray) -> Table:
-        """Rows with coded targets, and weights times class weights."""
-        assert layout.classes is not None
-        codes = class_codes(y, layout.classes, "pass all classes to the first partial_fit as classes=[...]")
-        factors = layout.class_factors
-        if factors is None:  # of a file of version 0.1
-            factors = class_factors(self.class_weight, layout.classes, np.ones(len(layout.classes)))
-        return Table(layout, X, same_kind(coded(codes, layout), X), same_kind(weights * factors[codes], X))
 
     @on_rows
     def decision_function(self, X: ArrayLike) -> Array:
@@ -324,14 +315,6 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         from sklearn.metrics import accuracy_score
 
         return score_of(accuracy_score, self.predict(X), y, sample_weight)
-
-
-def plain_labels(y: np.ndarray) -> np.ndarray:
-    """Labels stored as objects, but all booleans or all integers, as an array of that type; others unchanged."""
-    for kind in (bool, int) if y.dtype == object and y.ndim == 1 and len(y) else ():
-        if all(isinstance(label, np.bool_ if kind is bool else np.integer) or type(label) is kind for label in y):
-            return np.array(y.tolist())
-    return y
 
 
 def class_factors(class_weight: Any, classes: np.ndarray, totals: np.ndarray) -> np.ndarray:
