@@ -82,8 +82,6 @@ class ChunkedLSSVM(BaseLSSVM):
         with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
             return self._add_chunk(X, y, sample_weight)
 
-    @arrays.single_threaded_blas()
-    @np.errstate(under="ignore")
     def _add_chunk(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         if arrays.is_dask(X):
             raise TypeError(
@@ -104,7 +102,7 @@ class ChunkedLSSVM(BaseLSSVM):
         else:
             parts, is_stack, shares = list(before.members), before.is_listed, before.shares
         members = progress.each(lambda part: self._with_chunk(part, table), parts)
-        return publish(self, self._combined(members, is_stack=is_stack, shares=shares))
+        return publish(self, FittedModel.combine(members, self.steps, is_stack=is_stack, shares=shares))
 
     def _with_chunk(self, part: Member | Problem, table: Table) -> Member:
         """A member with the rows of one more chunk; for the first chunk, the member of a problem."""
@@ -171,8 +169,6 @@ class ChunkedLSSVM(BaseLSSVM):
         with followed(self):
             return self._fit_source(as_source(chunks, columns, target, weight), leave_one_out)
 
-    @arrays.single_threaded_blas()
-    @np.errstate(under="ignore")
     def _fit_source(self, source: Source, leave_one_out: str) -> Self:
         refuse_other_losses(self, "A fit over chunks", ValueError)
         for step in self.steps if isinstance(self.steps, Sequence) else ():
@@ -188,7 +184,7 @@ class ChunkedLSSVM(BaseLSSVM):
         problems, is_stack = plan(self, table, chunked=True)
         parts = (source, reader, scan, table, leave_one_out)
         found = progress.each(lambda problem: self._fit_passes(problem, *parts), problems)
-        fitted = self._combined([member for member, _ in found], is_stack=is_stack)
+        fitted = FittedModel.combine([member for member, _ in found], self.steps, is_stack=is_stack)
         publish(self, fitted)
         if isinstance(source, DaskChunks):
             kept = [results for one, results in found if one in fitted.members]

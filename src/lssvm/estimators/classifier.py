@@ -21,9 +21,9 @@ from ..problem import Fit, Problem, class_numbers, solve_classes
 from ..tune import LeaveOneOut
 from ..tune.classes import choose_classifier, with_C_of_more_rows
 from . import planning
-from .base import Solved, followed, on_rows, with_callbacks
+from .base import followed, on_rows, with_callbacks
 from .chunks import ChunkedLSSVM, adds_chunks
-from .fitted import Member
+from .fitted import Member, require_loo
 from .layout import Layout, same_kind, winning_class
 from .validation import check_coverage, encoded_rows, score_of, validate
 
@@ -115,14 +115,14 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
 
     def _solve(
         self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None
-    ) -> list[Solved]:
+    ) -> list[tuple[Member, Problem | None]]:
         found = []
         for place, problem in enumerate(problems):
             with progress.one_of(place, len(problems)):
                 found.append(self._solve_classes(problem, layout, given))
         return found
 
-    def _solve_classes(self, problem: Problem, layout: Layout, given: Array | None) -> Solved:
+    def _solve_classes(self, problem: Problem, layout: Layout, given: Array | None) -> tuple[Member, Problem | None]:
         """The classifier of one kernel."""
         plan = planning.class_plan(self, problem)
         if plan is None:
@@ -147,7 +147,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         with last:
             member = self._of_any_loss(problem, layout, given, setting.loss, coding)
         if record is None:
-            return Solved(replace(member, path=planning.main_path(problem)))
+            return replace(member, path=planning.main_path(problem)), None
         rows = member.loo_values
         assert rows is not None
         places = np.arange(len(rows.codes)), rows.codes
@@ -155,7 +155,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         record.loo = float(np.average(-np.log(own), weights=rows.weights))
         wrong = class_numbers(rows.predicted) != rows.codes
         record.error_rate = float(np.average(wrong, weights=rows.weights))
-        return Solved(replace(member, path=Bunch(**{**record, **planning.main_path(problem)})))
+        return replace(member, path=Bunch(**{**record, **planning.main_path(problem)})), None
 
     def _of_any_loss(self, problem: Problem, layout: Layout, given: Any, loss: str, coding: str) -> Member:
         """The classifier of a problem whose parameters are all known, for any loss and coding."""
@@ -302,7 +302,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         check_coverage(coverage)
         probability = self._probabilities(X, "predict_set")
         fitted = self.fitted_
-        self._require_loo(fitted.members, "Prediction sets need leave-one-out residuals")
+        require_loo(fitted.members, self.steps, "Prediction sets need leave-one-out residuals")
         rows = fitted.loo_values
         assert rows is not None
         positive = rows.given > 0

@@ -19,7 +19,7 @@ from ..intervals.scale import NoiseScale, noise_scale
 from ..progress import counted
 from .base import on_rows
 from .chunks import ChunkedLSSVM
-from .fitted import OVERFLOW
+from .fitted import OVERFLOW, require_loo
 from .layout import Layout, same_kind
 from .validation import check_columns, check_coverage, encoded_rows, score_of, validate
 
@@ -301,7 +301,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
     def _loo_model(self) -> LooModel:
         """The leave-one-out values behind all intervals."""
         members = self._completed().members
-        self._require_loo(members, "Intervals need leave-one-out residuals")
+        require_loo(members, self.steps, "Intervals need leave-one-out residuals")
         parts = [member.loo_model for member in members]
         return parts[0] if len(parts) == 1 else StackedLoo(parts, list(self.fitted_.shares))
 
