@@ -17,7 +17,7 @@ import scipy
 from .. import arrays
 from ..arrays import NumericalError, cached_property
 from ..kernels import Kernel
-from ..problem import Problem, constant_columns, ranks_of
+from ..problem import Problem, ranks_of
 from .constants import CONSTANTS
 
 WIDEST = math.log(300.0)  # A wider kernel gains little, and its larger C lets narrow columns overfit.
@@ -116,7 +116,7 @@ class Criterion:
 
     def relevant(self, targets: np.ndarray) -> np.ndarray:
         """Which inputs have a column that varies and on which targets depend, alone or in a pair."""
-        varying = ~constant_columns(self.problem)
+        varying = ~self.problem.spreads.constant
         return np.bincount(self.problem.inputs, varying & (self.effects_of(targets) > CONSTANTS.relevant)) > 0
 
 
@@ -137,7 +137,7 @@ class WidthSearch:
         self.variable = np.full(self.logs.shape, -1)  # the number of the variable by which each width changes
         # The first column of each input that varies and has a finite width; constant columns must change nothing.
         self.leading = np.zeros(self.logs.shape, dtype=bool)
-        self.count, constant = 0, constant_columns(criterion.problem)
+        self.count, constant = 0, criterion.problem.spreads.constant
         for leaf, logs, variable, leading in zip(requested.leaves, self.logs, self.variable, self.leading, strict=True):
             used = np.flatnonzero(np.isfinite(logs))
             if leaf.sigma is None and len(used):
