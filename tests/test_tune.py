@@ -18,7 +18,7 @@ from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, arrays, datasets, kernels, losses, sparsify, tune
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
-from lssvm.problem import Problem, column_spread, order_by_content
+from lssvm.problem import Problem, order_by_content
 from lssvm.tune import choose_C, constants, widths
 from lssvm.tune.criteria import LooError
 from lssvm.tune.leave_one_out import as_requested, tune_members, tuned
@@ -246,7 +246,7 @@ def test_the_scale_of_a_column():
     problem = Problem(RBF(), X, plain[:, None], np.ones(400))
     quartiles = np.quantile(spoilt, [0.25, 0.75])
     expected = [plain.std(), rare.std(), (quartiles[1] - quartiles[0]) / 1.349, 1.0, rounded.std()]
-    assert_allclose(column_spread(problem), expected, rtol=1e-12)
+    assert_allclose(problem.spreads.values, expected, rtol=1e-12)
     assert expected[2] == pytest.approx(plain.std(), rel=0.1)
 
 
@@ -773,7 +773,7 @@ def test_the_memory_of_a_search_is_proportional_to_the_columns():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20, 4000))
     problem = Problem(RBF(ard=True), X, X[:, :1], np.ones(20))
-    criterion = LooError(problem, column_spread(problem), Bunch(evaluations=0))
+    criterion = LooError(problem, problem.spreads.values, Bunch(evaluations=0))
     start = Candidate(RBF(50.0 * np.ones(4000), ard=True), 10.0)
     tracemalloc.start()
     WidthSearch(criterion, problem.kernel, start, many=True).minimise(1)

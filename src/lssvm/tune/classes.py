@@ -17,7 +17,7 @@ from sklearn.utils import Bunch
 from .. import arrays, progress
 from ..coding import pair_work, vertex
 from ..kernels import Kernel
-from ..problem import Problem, column_spread, columns_by_input, constant_columns, ranks_of
+from ..problem import Problem, columns_by_input, ranks_of
 from ..progress import counted
 from .constants import CONSTANTS, in_memory, part_of, sample_of
 from .criteria import LooLogLoss
@@ -306,6 +306,6 @@ def column_units(problem: Problem) -> np.ndarray:
             members = columns_by_input(problem.groups)
             two = np.array([two[own].all() for own in members])[problem.groups]
             distance = np.array([distance[own].max() for own in members])[problem.groups]
-        unit = np.where(two, distance, column_spread(problem))
+        unit = np.where(two, distance, problem.spreads.values)
     unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)
-    return np.where(constant_columns(problem), math.inf, unit)  # their widths are infinite from the start
+    return np.where(problem.spreads.constant, math.inf, unit)  # their widths are infinite from the start

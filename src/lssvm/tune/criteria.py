@@ -41,8 +41,10 @@ class LooError(Criterion):
     def __init__(self, problem: Problem, unit: np.ndarray, record: Bunch, *, by_log_loss: bool = False) -> None:
         self.problem, self.unit, self.record, self.by_log_loss = problem, unit, record, by_log_loss
         self.width_prior, self.scale = CONSTANTS.width_prior, 0.5 * len(problem.rows)
-        self.scatter = 0.0 if by_log_loss else problem.log_scatter
         self.y, self.weights = (arrays.to_numpy(a)[problem.rows] for a in (problem.y, problem.weights))
+        largest, deviation = float(self.weights.max()), self.y - self.weights @ self.y / self.weights.sum()
+        squares = float(np.sum((self.weights / largest) @ deviation**2)) or 1.0  # weights of any size do not overflow
+        self.scatter = 0.0 if by_log_loss else math.log(squares) + math.log(largest)
         _ = problem.rows_by_content  # computed once; its copies keep it
 
     def gradient(self, candidate: Candidate) -> tuple[float, np.ndarray, float]:

@@ -15,7 +15,7 @@ from sklearn.utils import Bunch
 
 from .. import arrays, progress
 from ..arrays import EPS
-from ..problem import Fit, Problem, Step, check_memory, constant_columns
+from ..problem import Fit, Problem, Step, check_memory
 from ..progress import gradient_work, work
 from ..rules import one_of
 from .choose_C import ROBUST_ITERATIONS, error_rate, most_for_C, validation_loss, warn_at_edge, with_best_C
@@ -241,7 +241,7 @@ def weighs_by_folds(problems: Sequence[Problem]) -> bool:
     """
     requested = [problem.asked[0] for problem in problems if problem.asked is not None]
     chosen = any(leaf.ard for kernel in requested for leaf in kernel.leaves)
-    few = 2 * FOLDS <= len(problems[0].rows) <= CONSTANTS.weight_rows * np.sum(~constant_columns(problems[0]))
+    few = 2 * FOLDS <= len(problems[0].rows) <= CONSTANTS.weight_rows * np.sum(~problems[0].spreads.constant)
     return bool(len(problems) > 1 and chosen and few)
 
 

@@ -17,7 +17,7 @@ import scipy
 from .. import arrays
 from ..arrays import NumericalError, cached_property
 from ..kernels import Kernel
-from ..problem import Problem, constant_columns, ranks_of
+from ..problem import Problem, ranks_of
 from .constants import CONSTANTS
 
 WIDEST = math.log(300.0)  # A wider kernel gains little, and its larger C lets narrow columns overfit.
@@ -107,7 +107,7 @@ class Criterion:
                 pairs = (both - products) / np.sqrt(2.0 * products)
                 np.fill_diagonal(pairs, -math.inf)
                 largest = np.maximum(largest, pairs.max(axis=1))
-        varying = ~constant_columns(self.problem)
+        varying = ~self.problem.spreads.constant
         return np.bincount(self.problem.inputs, varying & (largest > CONSTANTS.relevant)) > 0
 
 
@@ -134,7 +134,7 @@ class WidthSearch:
         self.variable = np.full(self.logs.shape, -1)  # the number of the variable by which each width changes
         # The first column of each input that varies and has a finite width; constant columns must change nothing.
         self.leading = np.zeros(self.logs.shape, dtype=bool)
-        self.count, constant = 0, constant_columns(criterion.problem)
+        self.count, constant = 0, criterion.problem.spreads.constant
         for leaf, logs, variable, leading in zip(requested.leaves, self.logs, self.variable, self.leading, strict=True):
             used = np.flatnonzero(np.isfinite(logs))
             if leaf.sigma is None and len(used):
