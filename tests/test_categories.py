@@ -15,7 +15,7 @@ from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, diagnose, export, kernels, load, save, sparsify
 from lssvm.problem import Problem
-from lssvm.tables.encoding import HEIGHT, Columns
+from lssvm.tables.encoding import HEIGHT, Column, Columns
 from lssvm.tune.criteria import LooError, LooLogLoss
 from lssvm.tune.widths import Candidate, WidthSearch
 
@@ -93,7 +93,7 @@ def test_the_medians_of_many_columns_are_computed_together():
     calls, usual = [], np.median
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(np, "median", lambda *cells, **options: calls.append(1) or usual(*cells, **options))
-        found = Columns.of_numbers(range(500)).fitted(list(X.T))
+        found = Columns(tuple(map(Column, range(500)))).fitted(list(X.T))
     assert len(calls) == 2  # also that of the column with a missing cell
     assert_array_equal([column.median for column in found.columns], np.nanmedian(X, axis=0))
     assert [column.height > 0 for column in found.columns] == [number == 5 for number in range(500)]

@@ -16,7 +16,7 @@ from ..estimators import LSSVC, LSSVR
 from ..estimators.fitted import FittedModel
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
 from ..progress import counted
-from ..tables import Columns
+from ..tables import Column, Columns
 
 Scaling = tuple[float, float, float]  # centre, scale and offset: (x - centre) scale + offset
 MATERN = {0.5: (0.0, 0.0), 1.5: (1.0, 0.0), 2.5: (1.0, 1 / 3)}  # (1 + a r + b r^2) exp(-r) for each nu
@@ -179,8 +179,7 @@ def read_model(model: Any) -> ModelContent:
 def _inputs(columns: Columns | None, count: int, names: list[str]) -> tuple[Input, ...]:
     """The inputs; a model without `columns` takes numbers and has no values for missing cells."""
     if columns is None:
-        columns = Columns.of_numbers(range(count))
-        columns = replace(columns, columns=tuple(replace(column, median=np.nan) for column in columns.columns))
+        columns = Columns(tuple(Column(number, median=np.nan) for number in range(count)))
     found = []
     for place, column in enumerate(columns.columns):
         if column.kind == "ignored":

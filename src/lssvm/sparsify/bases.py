@@ -20,7 +20,7 @@ from ..tune import LeaveOneOut
 from ..tune.choose_C import best_C, most_for_C, warn_at_edge, with_best_C
 from ..tune.constants import CONSTANTS, sample_of
 from ..tune.leave_one_out import tuned
-from ..tune.widths import Candidate, Criterion, WidthSearch, choices
+from ..tune.widths import Candidate, Criterion, WidthSearch
 from .common import check_found, kernel_rows, provisional
 
 SIZES = (500, 1000, 2000)  # sizes of `Random()`; the first two are compared
@@ -316,7 +316,8 @@ class Learned(Step):
         draw = check_random_state(self.random_state)
         order, seed = draw.permutation(problem.rows), draw.randint(2**31)
         candidates = np.sort(order[: max(5000, 10 * self.n)])
-        kernels, descents = choices(problem.kernel), []
+        kernel, descents = problem.kernel, []
+        kernels = kernel.parts if kernel.is_choice else [kernel]
         for kernel in kernels:
             known = tuned(problem.with_basis(order[: self.n], kernel=kernel, asked=None), on_all_rows=False)
             if known.robust is not None:  # keep the weights of the initial model

@@ -248,7 +248,7 @@ def _widths_per_column(common: Found, method: str, iterations: int | None) -> Fo
         start = replace(start, candidate=WidthSearch(criterion, kernel, start.candidate).without(lost).start)
     best = start.searched(method, iterations, many=True)
     for first in (True, False):
-        logs = WidthSearch(criterion, kernel, best.candidate).input_widths()
+        logs = WidthSearch(criterion, kernel, best.candidate).widths
         loo = criterion.residuals(best.candidate)
         # effects of three columns show in the sizes of the residuals
         relevant = criterion.relevant(loo if first else np.hstack([loo, np.abs(loo)]))
