@@ -15,7 +15,6 @@ beyond the margin have s = v = 0, and leaving them out changes nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -114,13 +113,18 @@ class BinaryProblem:
                 system = factorise(inputs, self.C, weights * v)
             new: Any = system.solve(f + t * loss.slope(t * f) / xp.where(v > 0, v, 1.0 + 0.0 * v))
             lowered = objective(new)
-            if state is not None and lowered > value * (1.0 + ROUNDING * keeps):
-                new, lowered = _scaled_step(state, new, lowered, objective, 0.5, HALVINGS, objective(state))
-                if lowered > value:
-                    break  # rounding errors dominate
-            elif loss.is_smooth and not (loss.is_quadratic or keeps or (state is None and self.start is not None)):
-                old: Any = state or tuple(0.0 * part for part in new)
-                new, lowered = _scaled_step(old, new, lowered, objective, 2.0, DOUBLINGS)
+            worse = state is not None and lowered > value * (1.0 + ROUNDING * keeps)
+            far = loss.is_smooth and not (loss.is_quadratic or keeps or (state is None and self.start is not None))
+            factor, most = (0.5, HALVINGS) if worse else (2.0, DOUBLINGS * far)
+            old: Any = state or tuple(0.0 * part for part in new)
+            for _ in range(most):  # up to the first multiple of the step that is worse than its predecessor
+                tried: Any = tuple((1.0 - factor) * start + factor * end for start, end in zip(old, new, strict=True))
+                tried_value = objective(tried)
+                if lowered <= min(tried_value, value):
+                    break
+                new, lowered = tried, tried_value
+            if worse and lowered > value:
+                break  # rounding errors dominate
             last, change = change, float(xp.max(xp.abs(new[2] - f)))
             keeps = loss.is_smooth and change < FAST * last < math.inf
             state, value, f = new, lowered, new[2]
@@ -232,28 +236,6 @@ class _ColumnSystem:
         leverage = self.C * self.curvature * reach
         loo_values = f - slopes * reach / arrays.namespace(f).clip(1.0 - leverage, EPS, None)
         return Binary(coef, intercept, f, loo_values, leverage)
-
-
-def _scaled_step(
-    old: State,
-    new: State,
-    value: float,
-    objective: Callable[[State], float],
-    factor: float,
-    most: int,
-    enough: float = math.inf,
-) -> tuple[State, float]:
-    """The best of a step and its multiples by powers of `factor`, up to the first that is worse than its predecessor.
-
-    The value of the predecessor must also be at most `enough`.
-    """
-    for _ in range(most):
-        tried: Any = tuple((1.0 - factor) * start + factor * end for start, end in zip(old, new, strict=True))
-        lowered = objective(tried)
-        if value <= min(lowered, enough):
-            break
-        new, value = tried, lowered
-    return new, value
 
 
 def block_of(K: Array, rows: np.ndarray) -> Array:
