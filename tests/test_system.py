@@ -125,6 +125,14 @@ def test_a_factor_for_one_ridge_refuses_another():
             factor.solution(0.25)
 
 
+@pytest.mark.parametrize("rows", [3, 50])
+def test_rows_that_do_not_differ_keep_all_digits_whatever_the_ridge(rows):
+    """The reflection removes a constant part of the kernel matrix without a rounding error."""
+    y = np.arange(float(rows))[:, None]
+    solution = system.factorise_dual(np.ones((rows, rows)).copy, y, np.ones(rows), 1e-9).solution(1e-9)
+    assert_allclose(solution.loo_residuals, rows / (rows - 1) * (y - y.mean()), rtol=0, atol=1e-12)
+
+
 # Indefinite matrices --------------------------------------------------------------------------------------------------
 def indefinite(rows):
     """Symmetric matrices that a small ridge leaves indefinite."""

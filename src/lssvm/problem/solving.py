@@ -35,8 +35,8 @@ def refit_stably(problem: Problem, fit: Fit, retuned: Callable[[Problem], Proble
     linearly independent rows, do not. The fit has the rounding error that is left.
     """
     lost = lost_digits(problem, fit)
-    if not lost <= LOST_DIGITS or (lost > FINITE_DIGITS and _spanning(problem) is not None):
-        smaller, least = stable_basis(problem)
+    if not lost <= FINITE_DIGITS:
+        smaller, least = stable_basis(problem, only_known=lost <= LOST_DIGITS)
         if smaller is not None:
             smaller = retuned(smaller)
             found = smaller.solve()
@@ -46,31 +46,24 @@ def refit_stably(problem: Problem, fit: Fit, retuned: Callable[[Problem], Proble
     return problem, replace(fit, rounding=lost)
 
 
-def stable_basis(problem: Problem) -> tuple[Problem | None, float]:
-    """A dense problem on fewer points that span the same functions, if any are known, and what is lost nevertheless."""
-    points = _spanning(problem)
-    if points is not None:
+def stable_basis(problem: Problem, *, only_known: bool = False) -> tuple[Problem | None, float]:
+    """A dense problem on fewer points that span the same functions, if there are any, and what is lost nevertheless.
+
+    With `only_known` these are the kernel's own spanning points, without a search among the rows.
+    """
+    kernel, rows, features = problem.kernel, len(problem.rows), problem.X.shape[1]
+    if problem.support is not None or problem.points is not None or problem.reduced:  # a step chose the basis
+        return None, 0.0
+    points = kernel.spanning_points(features) if features < rows else None  # there is at least one point per column
+    if points is not None and len(points) < rows:
         return problem.with_basis(points=arrays.like(points, problem.X)), 0.0
-    bounded = problem.kernel.is_bounded or problem.kernel.is_precomputed
-    if bounded or not _is_dense(problem) or len(problem.rows) > ITERATIVE_ROWS:  # above, memory is short
+    if only_known or kernel.is_bounded or kernel.is_precomputed or rows > ITERATIVE_ROWS:  # above, memory is short
         return None, 0.0
     X = arrays.take(problem.X, problem.rows)
-    pivots = independent_rows(problem.kernel.evaluate(X, X))
-    if len(pivots) == len(problem.rows):
+    pivots = independent_rows(kernel.evaluate(X, X))
+    if len(pivots) == rows:
         return None, 0.0
-    return problem.with_basis(problem.rows[pivots]), float(lacks_dimensions(problem.kernel, X, len(pivots)))
-
-
-def _spanning(problem: Problem) -> np.ndarray | None:
-    """The kernel's own spanning points, if the problem is dense and has more rows."""
-    few = problem.X.shape[1] < len(problem.rows)  # there is at least one point per column
-    points = problem.kernel.spanning_points(problem.X.shape[1]) if few and _is_dense(problem) else None
-    return None if points is None or len(points) >= len(problem.rows) else points
-
-
-def _is_dense(problem: Problem) -> bool:
-    """Whether no step chose a basis."""
-    return problem.support is None and problem.points is None and not problem.reduced
+    return problem.with_basis(problem.rows[pivots]), float(lacks_dimensions(kernel, X, len(pivots)))
 
 
 def lost_digits(problem: Problem, fit: Fit) -> float:

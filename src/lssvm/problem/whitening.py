@@ -218,7 +218,7 @@ def rounding_error(
             return 1.0
     diagonal = xp.sqrt(arrays.row_squares(whitening.lower))[:, None]
     beta = norm(diagonal * arrays.solve_lower(whitening.lower, whitening.contract(solution.coef), transpose=True))
-    largest, near = min(float(xp.max(diagonal)), size), system.close_to_one(leverage)
+    largest, near = min(float(xp.max(diagonal)), size), np.flatnonzero(arrays.to_numpy(1.0 - leverage) < system.CAREFUL)
     of_targets, of_gradient = EPS * largest * beta, EPS * (largest * norm(e) + lam * beta)
     surely = bool(xp.all(of_targets <= surely_kept))
     if surely and not (near.size or from_sums or whitening.kernel.has_finite_rank):

@@ -11,17 +11,7 @@ import numpy as np
 from .. import arrays
 from ..arrays import EPS, Array, NumericalError
 from ..losses import log_deviance, log_press
-from .solution import (
-    Solution,
-    System,
-    band_of_products,
-    for_ridges,
-    gradient_noise,
-    largest_moves,
-    random_signs,
-    solve_factorised,
-    solve_symmetric,
-)
+from .solution import Solution, System, band_of_products, for_ridges, solve_factorised, solve_symmetric
 
 
 @dataclass(frozen=True)
@@ -109,22 +99,12 @@ class Dual(System):
         scaled = w[:, None] * arrays.to_numpy(self.solution(lam).residuals)
         return lam * band_of_products(Q * spectrum, Q, width), scaled, w
 
-    def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
-        """As in `Primal`; without whitened columns only for errors of size sqrt(k_ii) in the targets."""
-        w = self.sqrt_weights[:, None]
+    def with_targets(self, targets: Array) -> Dual:
+        return replace(self, scaled=None, targets=self.sqrt_weights[:, None] * targets, mean=0.0 * targets[0, :])
 
-        def response(targets: Array) -> Solution:
-            return replace(self, scaled=None, targets=w * targets, mean=0.0 * targets[0, :]).solution(lam)
-
-        z = random_signs(w.shape[0], w)
-        if lower is None:
-            z = arrays.namespace(w).sqrt(abs(self.diagonal))[:, None] * z
-        moved = response(z)
-        found = [largest_moves(z - moved.residuals, moved.loo_residuals)]
-        if lower is not None:
-            moved = response(self.phi @ gradient_noise(lower) / lam)
-            found.append(largest_moves(moved.residuals, moved.loo_residuals))
-        return found
+    def noise_of_gradient(self, errors: Array, lam: float) -> tuple[Array, Array]:
+        moved = self.with_targets(self.phi @ errors / lam).solution(lam)
+        return moved.residuals, moved.loo_residuals
 
     def smoother(self, K_new: Array, lam: float) -> Array:
         """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, x_i), or phi(x)."""
@@ -149,7 +129,7 @@ def factorise_dual(
     """
     K = matrix()
     xp, n = arrays.namespace(K), K.shape[0]
-    dual, v, first = _without_bias(K, targets, weights, lower=ridge is not None)
+    dual, v, c, first = _without_bias(K, targets, weights, lower=ridge is not None)
     dual = replace(dual, phi=phi)
     if ridge is not None:
         K = arrays.add_diagonal(K, ridge)
@@ -157,27 +137,27 @@ def factorise_dual(
         L = arrays.cholesky(K)
         if L is None:
             return factorise_dual(matrix, targets, weights, None, phi)
-        reflected = arrays.add_outer(dual.targets + 0.0, -v, v @ dual.targets)
+        reflected = arrays.add_outer(dual.targets + 0.0, -c * v, v @ dual.targets)
         reflected[first, :] = 0.0
         solved = solve_factorised(L, reflected)
         inverse = arrays.invert_lower(L)
         inverse[first, first] = 0.0  # on the axis of the bias
-        Q = arrays.add_outer(inverse, -(inverse @ v), v).T
-        return replace(dual, Q=Q, ridge=ridge, scaled=arrays.add_outer(solved, -v, v @ solved))
+        Q = arrays.add_outer(inverse, -c * (inverse @ v), v).T
+        return replace(dual, Q=Q, ridge=ridge, scaled=arrays.add_outer(solved, -c * v, v @ solved))
     # the axis of the bias gets the smallest eigenvalue, which separates it from the null space
     K[first, first] = -2.0 * float(xp.max(xp.sum(xp.abs(K), axis=1))) or -1.0
     values, vectors = arrays.eigh(K)
     values, vectors = values[1:], vectors[:, 1:]
     largest = float(xp.max(xp.abs(values))) if n > 1 else 0.0
     values = xp.where(xp.abs(values) < n * EPS * largest, 0.0 * values, values)
-    return replace(dual, Q=arrays.add_outer(vectors, -v, v @ vectors), eigenvalues=values)
+    return replace(dual, Q=arrays.add_outer(vectors, -c * v, v @ vectors), eigenvalues=values)
 
 
-def _without_bias(K: Array, targets: Array, weights: Array, *, lower: bool) -> tuple[Dual, Array, int]:
+def _without_bias(K: Array, targets: Array, weights: Array, *, lower: bool) -> tuple[Dual, Array, float, int]:
     """Overwrite K with H S K S H without the axis of the bias; with `lower`, only its lower triangle.
 
-    Returns what does not depend on the ridge, v of the reflection H = I - v v' with H w = -|w| e, and the axis e: that
-    of the largest weight, so that a very large weight causes no cancellation in other rows.
+    Returns what does not depend on the ridge, v and c of the reflection H = I - c v v' with H w = -|w| e, and the axis
+    e: that of the largest weight, so that a very large weight causes no cancellation in other rows.
     """
     xp, n = arrays.namespace(K), K.shape[0]
     w = xp.sqrt(weights)
@@ -188,14 +168,14 @@ def _without_bias(K: Array, targets: Array, weights: Array, *, lower: bool) -> t
             K[rows, :] *= w[rows, None] * w[None, :]
     norm, first, v = math.sqrt(float(w @ w)), int(xp.argmax(w)), w + 0.0
     v[first] += norm  # no cancellation
-    v = v * math.sqrt(2.0 / float(v @ v))
-    moved = K @ v
-    arrays.subtract_pair(K, v, moved - (0.5 * float(v @ moved)) * v, lower=lower)  # H K H
+    c = 2.0 / float(v @ v)
+    p = c * (K @ v)
+    arrays.subtract_pair(K, v, p - (0.5 * c * float(v @ p)) * v, lower=lower)  # H K H
     border = xp.concat([K[first, :first], K[first:, first]])
     border[first] = 0.0
     K[first, :] = 0.0
     K[:, first] = 0.0
     unit = arrays.zeros((n,), K)
     unit[first] = 1.0
-    bias_row, bias_change = (unit - float(v[first]) * v) / -norm, (border - float(v @ border) * v) / -norm
-    return Dual(w[:, None] * (targets - mean[None, :]), mean, w, bias_row, bias_change, diagonal), v, first
+    bias_row, bias_change = (unit - c * float(v[first]) * v) / -norm, (border - c * float(v @ border) * v) / -norm
+    return Dual(w[:, None] * (targets - mean[None, :]), mean, w, bias_row, bias_change, diagonal), v, c, first

@@ -19,6 +19,7 @@ from ..arrays import EPS
 
 RESIDUAL = 1e-8  # tolerance of the residual of the system, relative to the right-hand side
 
+Product = Callable[[np.ndarray], np.ndarray]
 Block = Callable[[np.ndarray, np.ndarray | None, np.ndarray | None], np.ndarray]
 
 
@@ -74,11 +75,7 @@ def reject(H: np.ndarray, bound: np.ndarray, draw: np.random.RandomState, limit:
 
 # The solver -----------------------------------------------------------------------------------------------------------
 def solve(
-    product: Callable[[np.ndarray], np.ndarray],
-    factor: np.ndarray,
-    targets: np.ndarray,
-    weights: np.ndarray,
-    ridge: float,
+    product: Product, factor: np.ndarray, targets: np.ndarray, weights: np.ndarray, ridge: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Coefficients (l, k), bias (k,) and residuals (l, k); `product(V)` is V K for V (k, l), `factor` is overwritten.
 
@@ -90,9 +87,13 @@ def solve(
     mean = weights @ targets / weights.sum()
     right = w * (targets - mean).T  # orthogonal to u
     norm = float(np.sum((factor @ (w * u)) ** 2)) + ridge  # of S F'F S + lam I, in the direction of u
-    Q = _whitened(factor, w, ridge)
-    if Q is None:
-        return None
+    factor *= w
+    if len(factor):  # Q with Q'Q = S F' (F S^2 F' + lam I)^-1 F S
+        lower = arrays.cholesky(arrays.add_diagonal(arrays.add_gram(None, factor.T), ridge))
+        if lower is None:
+            return None
+        arrays.solve_columns(lower, factor)
+    Q = factor
 
     def inverse(R: np.ndarray) -> np.ndarray:
         """R M^-1 for M = S F'F S + lam I by Woodbury's formula, with Q'Q <= 1, so that no errors are amplified."""
@@ -132,12 +133,7 @@ def solve(
 
 
 def _descend(
-    apply: Callable[[np.ndarray], np.ndarray],
-    precondition: Callable[[np.ndarray], np.ndarray],
-    u: np.ndarray,
-    rest: np.ndarray,
-    bound: np.ndarray,
-    most: int,
+    apply: Product, precondition: Product, u: np.ndarray, rest: np.ndarray, bound: np.ndarray, most: int
 ) -> tuple[np.ndarray | None, int]:
     """Steps that reduce the residuals `rest` (rows), according to the recurrence, to their bounds; and their number."""
     total = np.zeros_like(rest)
@@ -161,18 +157,6 @@ def _descend(
         product = np.sum(rest * Z, axis=1)
         direction = Z + (product / before)[:, None] * direction
     return total, most
-
-
-def _whitened(factor: np.ndarray, w: np.ndarray, ridge: float) -> np.ndarray | None:
-    """Q with Q'Q = S F' (F S^2 F' + lam I)^-1 F S, overwriting the factor; None if the Cholesky factorisation fails."""
-    factor *= w
-    if not len(factor):
-        return factor
-    lower = arrays.cholesky(arrays.add_diagonal(arrays.add_gram(None, factor.T), ridge))
-    if lower is None:
-        return None
-    arrays.solve_columns(lower, factor)
-    return factor
 
 
 def _lengths(V: np.ndarray) -> np.ndarray:

@@ -202,14 +202,7 @@ def solve_in_passes(
         R, bottom = lower.T @ R, arrays.whiten_rows(bottom, lower)
         if EPS * condition <= SUMMED:
             break
-    return _equations(sums, lower, R, bottom, condition, arrays.solve_lower(lower, sums.cross))
-
-
-def _equations(
-    sums: Moments, lower: Array, R: Array, bottom: Array, condition: float, projected: Array
-) -> NormalEquations:
-    """The system in the columns of the last pass, whose Gram matrix has the factor `lower`."""
-    centre = arrays.solve_lower(lower, sums.phi[:, None])[:, 0]
+    centre, projected = arrays.solve_lower(lower, sums.phi[:, None])[:, 0], arrays.solve_lower(lower, sums.cross)
     return NormalEquations(R, bottom, projected, centre, sums.targets, sums.weight, condition)
 
 
@@ -237,4 +230,5 @@ def refined(
         if change * change <= REFINED:  # each step gains as many correct digits as the first solution had
             break
     bottom = math.sqrt(ridge) * arrays.solve_lower(T, lower).T
-    return _equations(sums, T, arrays.solve_lower(lower, T).T, bottom, condition, projected), T
+    R, centre = arrays.solve_lower(lower, T).T, arrays.solve_lower(T, sums.phi[:, None])[:, 0]
+    return NormalEquations(R, bottom, projected, centre, sums.targets, sums.weight, condition), T

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,19 +12,7 @@ from .. import arrays
 from ..arrays import EPS, Array
 from ..losses import log_deviance, log_press
 from .orthogonal import ORTHOGONAL, QUICK, orthogonalise
-from .solution import (
-    CAREFUL,
-    Solution,
-    System,
-    band_of_products,
-    close_to_one,
-    for_ridges,
-    gradient_noise,
-    largest_moves,
-    random_signs,
-    solve_factorised,
-    solve_symmetric,
-)
+from .solution import CAREFUL, Solution, System, band_of_products, for_ridges, solve_factorised, solve_symmetric
 
 
 @dataclass(frozen=True)
@@ -86,7 +74,7 @@ class Primal(System):
             coef = self.R.T @ (projected / scale)
         residuals, leverage = self.targets - fitted / w, self._leverage(spectrum)
         loo = residuals / arrays.namespace(w).clip(1.0 - leverage, EPS, None)[:, None]
-        near = close_to_one(leverage)
+        near = np.flatnonzero(arrays.to_numpy(1.0 - leverage) < CAREFUL)
         if careful and near.size:
             residuals, leverage, loo = self.careful(near, lam, residuals, leverage, loo)
         return Solution(coef, self.mean - self.centre @ coef, residuals, leverage, loo)
@@ -210,22 +198,16 @@ class Primal(System):
             out = arrays.put(out, fold, e / w_fold)
         return out
 
-    def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
-        """Changes of fitted and leave-one-out values (l,) due to random errors.
+    def with_targets(self, targets: Array) -> Primal:
+        v = self.sqrt_weights**2
+        mean = (v @ targets) / arrays.namespace(v).sum(v)
+        return replace(self, targets=targets - mean[None, :], mean=mean)
 
-        First for errors of size 1 in the targets; then for errors of size sqrt(k_jj) in the gradient with respect to
-        the coefficients of the basis, where K_mm = L L' with L = `lower`.
-        """
-        w, spectrum = self.sqrt_weights[:, None], self._spectrum(lam)
-        z, v = random_signs(w.shape[0], w), self.sqrt_weights**2
-        mean = (v @ z)[None, :] / arrays.namespace(v).sum(v)
-        complement = arrays.namespace(v).clip(1.0 - self._leverage(spectrum), EPS, None)[:, None]
-        of_targets = self.Q @ (spectrum[:, None] * (self.Q.T @ (w * (z - mean)))) / w + mean
-        of_gradient = self.Q @ (spectrum[:, None] * self._by_inverse(gradient_noise(lower).T).T) / w
-        return [
-            largest_moves(of_targets, (z - of_targets) / complement),
-            largest_moves(of_gradient, of_gradient / complement),
-        ]
+    def noise_of_gradient(self, errors: Array, lam: float) -> tuple[Array, Array]:
+        spectrum = self._spectrum(lam)
+        moved = self.Q @ (spectrum[:, None] * self._by_inverse(errors.T).T) / self.sqrt_weights[:, None]
+        complement = arrays.namespace(moved).clip(1.0 - self._leverage(spectrum), EPS, None)
+        return moved, moved / complement[:, None]
 
     def band(self, lam: float, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         Q, w, spectrum = (arrays.to_numpy(a) for a in (self.Q, self.sqrt_weights, self._spectrum(lam)))

@@ -65,9 +65,30 @@ class System:
         """The leave-one-out loss, and its derivatives in the kernel columns, in K_mm and in log(ridge)."""
         raise ValueError(f"{type(self).__name__} does not provide derivatives of the leave-one-out loss.")
 
-    def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
-        """Changes of fitted and leave-one-out values due to random errors in the kernel values."""
+    def with_targets(self, targets: Array) -> System:
+        """The same system for other targets."""
         raise NotImplementedError
+
+    def noise_of_gradient(self, errors: Array, lam: float) -> tuple[Array, Array]:
+        """Changes of fitted and leave-one-out values due to errors in the gradient with respect to the coefficients."""
+        raise NotImplementedError
+
+    def noise(self, lam: float, lower: Array | None = None) -> list[list[Array]]:
+        """Changes of fitted and leave-one-out values (l,) due to random errors in the kernel values.
+
+        First for errors of size 1 in the targets, or of size sqrt(k_ii) if the kernel matrix was factorised; then, with
+        whitened columns, for errors of size sqrt(k_jj) in the gradient with respect to the coefficients of the basis,
+        where K_mm = L L' with L = `lower`.
+        """
+        z, xp = random_signs(self.Q.shape[0], self.Q), arrays.namespace(self.Q)
+        if lower is None:
+            z = xp.sqrt(abs(self.diagonal))[:, None] * z
+        moved = self.with_targets(z).solution(lam, careful=False)
+        found = [(z - moved.residuals, moved.loo_residuals)]
+        if lower is not None:
+            errors = xp.sqrt(arrays.row_squares(lower))[:, None] * random_signs(lower.shape[0], lower)
+            found.append(self.noise_of_gradient(arrays.solve_lower(lower, errors), lam))
+        return [[xp.max(xp.abs(moves), axis=1) for moves in pair] for pair in found]
 
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
         """t_B - f_(B)(x_B) for every fold B, each left out as a whole."""
@@ -96,22 +117,6 @@ class System:
 def random_signs(rows: int, like: Array) -> Array:
     """PROBES columns of -1 and +1, the same in every call."""
     return arrays.like(np.random.RandomState(0).choice([-1.0, 1.0], (rows, PROBES)), like)
-
-
-def gradient_noise(lower: Array) -> Array:
-    """Random errors of size sqrt(k_jj) in the coordinates of whitened columns, where K = L L'."""
-    size = arrays.namespace(lower).sqrt(arrays.row_squares(lower))[:, None]
-    return arrays.solve_lower(lower, size * random_signs(lower.shape[0], lower))
-
-
-def largest_moves(*moves: Array) -> tuple[Array, ...]:
-    """The largest absolute value in every row of each array."""
-    return tuple(arrays.namespace(values).max(arrays.namespace(values).abs(values), axis=1) for values in moves)
-
-
-def close_to_one(leverage: Array) -> np.ndarray:
-    """Numbers of the rows whose leverage h is so close to 1 that e/(1 - h) has lost too many digits."""
-    return np.flatnonzero(arrays.to_numpy(1.0 - leverage) < CAREFUL)
 
 
 def for_ridges(A: Array, spectra: Sequence[Array], projected: Array) -> Iterator[tuple[slice, Array, Array]]:
