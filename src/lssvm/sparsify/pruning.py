@@ -316,7 +316,7 @@ def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None
         return columns, *(arrays.to_numpy(a) + 0.0 for a in (coef, solution.residuals, complement))
     rows = problem.rows
     points = problem.kernel.basis_points(problem.X, rows)
-    K = problem.gram(arrays.take(problem.X, rows), points)
+    K = problem.columns(arrays.take(problem.X, rows), points, symmetric=True)
     weights = arrays.take(problem.weights, rows)
 
     whitening, dual = whiten(problem.kernel, points, K), None
