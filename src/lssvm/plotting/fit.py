@@ -101,7 +101,7 @@ class FitDisplay(Display):
         diagnose.check_fitted(estimator, "estimator")
         if len(estimator.fitted_.layout.sources) > 2 or estimator.kernel_.is_precomputed:
             remedy = "use LeaveOneOutDisplay or EffectsDisplay"
-            raise ValueError(f"FitDisplay draws 1 or 2 inputs, the model has {estimator.n_features_in_}: {remedy}.")
+            raise ValueError(f"FitDisplay draws models of 1 or 2 inputs, not of {estimator.n_features_in_}: {remedy}.")
         X, y = _rows(estimator)
         support_vectors, names = diagnose.basis_points(estimator), diagnose.feature_names(estimator)
         size = grid_resolution or (300 if X.shape[1] == 1 else 60)
