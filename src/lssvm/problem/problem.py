@@ -136,7 +136,7 @@ class Problem(ProblemRecord):
             points = self.basis_points
             check_memory(len(rows), arrays.eigh_matrices(len(rows), X) if every else 1, self.X)
             ridge = None if every else 1.0 / C
-            dual = system.factorise_products(lambda: self.columns(X, points, symmetric=True), y, weights, ridge)
+            dual = system.factorise_dual(lambda: self.columns(X, points, symmetric=True), y, weights, ridge)
             progress.did(lambda: work(len(rows), None, every=every))
             return Factor(self, C, dual)
         return self.factorise_primal(C, every=every, wide=True, quick=quick)
@@ -158,7 +158,7 @@ class Problem(ProblemRecord):
         phi = arrays.whiten_rows(phi, whitening.lower, system.QUICK if quick and not every else arrays.LOSS)
         if wide and whitening.rank >= len(rows) - 1:
             ridge = None if every else 1.0 / C
-            products = system.factorise_products(lambda: arrays.gram(phi.T), y, weights, ridge, phi)
+            products = system.factorise_dual(lambda: arrays.gram(phi.T), y, weights, ridge, phi)
             return Factor(self, C, products, whitening)
         tolerance = system.QUICK if quick else system.ORTHOGONAL
         primal = system.factorise_primal(phi, y, weights, 1.0 / C, every_ridge=every, tolerance=tolerance)
