@@ -40,7 +40,7 @@ def differences(seed: int, loss: str, dense: bool) -> tuple[np.ndarray, np.ndarr
     if dense:
 
         def fit(v: np.ndarray) -> Binary:
-            return BinaryProblem(t, v, C, LOSSES[loss]).solve_dual(K)
+            return BinaryProblem(t, v, C, LOSSES[loss]).solve(K)
     else:
         basis = np.arange(0, len(t), 3)
         d, Q = np.linalg.eigh(K[np.ix_(basis, basis)])
@@ -48,7 +48,7 @@ def differences(seed: int, loss: str, dense: bool) -> tuple[np.ndarray, np.ndarr
         phi = K[:, basis] @ (Q[:, kept] / np.sqrt(d[kept]))
 
         def fit(v: np.ndarray) -> Binary:
-            return BinaryProblem(t, v, C, LOSSES[loss]).solve_primal(phi)
+            return BinaryProblem(t, v, C, LOSSES[loss]).solve(phi, dual=False)
 
     closed = np.asarray(fit(weights).loo)
     refits = [fit(np.where(np.arange(len(t)) == i, 0.0, weights)).decision[i] for i in range(len(t))]

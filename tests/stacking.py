@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 from sklearn.base import clone
 
 from lssvm import kernels
@@ -14,7 +13,7 @@ def stack_of(members, weights):
     """The stack of fitted members with the given weights, as `fit` stores it."""
     stack = clone(members[0]).set_params(kernel=kernels.Stack([member.kernel for member in members]), C=None)
     parts = [dataclasses.replace(m.fitted_.members[0], asked=(m.kernel, m.C)) for m in members]
-    return publish(stack, FittedModel.stack(parts, np.array(weights)))
+    return publish(stack, FittedModel.combine(parts, is_stack=True, shares=weights))
 
 
 def with_member(model, **fields):

@@ -14,8 +14,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, diagnose, export, kernels, load, save, sparsify
-from lssvm.problem import Problem, column_spread
-from lssvm.tables.encoding import HEIGHT, Columns
+from lssvm.problem import Problem
+from lssvm.tables.encoding import HEIGHT, Column, Columns
 from lssvm.tune.criteria import LooError, LooLogLoss
 from lssvm.tune.widths import Candidate, WidthSearch
 
@@ -93,7 +93,7 @@ def test_the_medians_of_many_columns_are_computed_together():
     calls, usual = [], np.median
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(np, "median", lambda *cells, **options: calls.append(1) or usual(*cells, **options))
-        found = Columns.of_numbers(range(500)).fitted(list(X.T))
+        found = Columns(tuple(map(Column, range(500)))).fitted(list(X.T))
     assert len(calls) == 2  # also that of the column with a missing cell
     assert_array_equal([column.median for column in found.columns], np.nanmedian(X, axis=0))
     assert [column.height > 0 for column in found.columns] == [number == 5 for number in range(500)]
@@ -136,8 +136,8 @@ def problem(kernel, **options):
 def test_the_gradient_of_the_search_is_that_of_tied_widths(kernel):
     rng = np.random.default_rng(1)
     parts = problem(kernel)
-    start = Candidate(kernel.with_width(2.0, column_spread(parts)), 3.0)
-    search = WidthSearch(LooError(parts, column_spread(parts), Bunch(evaluations=0)), kernel, start, many=True)
+    start = Candidate(kernel.with_width(2.0, parts.spreads.values), 3.0)
+    search = WidthSearch(LooError(parts, parts.spreads.values, Bunch(evaluations=0)), kernel, start, many=True)
     point = rng.uniform(-0.5, 0.5, search.count + 1)
     assert search.count == 3 + (len(kernel.leaves) - 1)  # the second leaf has a common width
     gradient = search.objective(point)[1]
@@ -172,7 +172,7 @@ def test_chosen_widths_are_tied(estimator, y):
 
 def test_the_spread_of_a_group_is_half_the_mean_squared_distance():
     square = np.mean(((ONE_HOT[:, None, 1:5] - ONE_HOT[None, :, 1:5]) ** 2).sum(axis=2))
-    assert_allclose(column_spread(problem(kernels.RBF()))[1:5], np.sqrt(square / 2))
+    assert_allclose(problem(kernels.RBF()).spreads.values[1:5], np.sqrt(square / 2))
 
 
 def test_columns_are_dropped_together():

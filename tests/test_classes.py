@@ -52,7 +52,7 @@ def test_a_solution_meets_the_conditions_of_optimality(name, C):
     X, t, weights = two_classes()
     weights[[4, 9]] = 0.0
     K = RBF(1.5)(X)
-    fit = BinaryProblem(t, weights, C, LOSSES[name]).solve_dual(K)
+    fit = BinaryProblem(t, weights, C, LOSSES[name]).solve(K)
     assert_allclose(fit.decision, K @ fit.coef + fit.intercept, rtol=1e-8, atol=1e-8)
     slope = C * weights * t * LOSSES[name].slope(t * fit.decision)
     size = np.abs(slope).max()
@@ -75,7 +75,7 @@ def test_slopes_and_curvatures_are_derivatives(name):
 def test_the_logistic_loss_on_a_linear_kernel_is_logistic_regression(C):
     X, t, weights = two_classes()
     model = LogisticRegression(C=C, tol=1e-12, max_iter=10_000).fit(X, t, weights)
-    fit = BinaryProblem(t, weights, C, LOSSES["logistic"]).solve_dual(Linear()(X))
+    fit = BinaryProblem(t, weights, C, LOSSES["logistic"]).solve(Linear()(X))
     assert_allclose(X.T @ fit.coef, model.coef_[0], rtol=1e-5, atol=1e-6)
     assert_allclose(fit.intercept, model.intercept_[0], rtol=1e-5, atol=1e-6)
     estimator = LSSVC(Linear(), C=C, loss="logistic").fit(X, t, weights)
@@ -92,7 +92,7 @@ def test_the_squared_hinge_agrees_with_a_convex_solver(C):
         cvxpy.multiply(weights, cvxpy.square(cvxpy.pos(1 - margin)))
     )
     cvxpy.Problem(cvxpy.Minimize(objective)).solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11)
-    fit = BinaryProblem(t, weights, C, LOSSES["squared_hinge"]).solve_dual(Linear()(X))
+    fit = BinaryProblem(t, weights, C, LOSSES["squared_hinge"]).solve(Linear()(X))
     assert_allclose(X.T @ fit.coef, w.value, atol=1e-5)
     assert_allclose(fit.intercept, b.value, atol=1e-5)
 
@@ -179,14 +179,14 @@ def test_leave_one_out_of_rows_far_from_the_boundary():
     far = np.column_stack([60.0 * np.sign(X[:, 0]), X[:, 1:]])
     X, t, weights = np.vstack([X, far]), np.append(t, np.sign(far[:, 0])), np.ones(80)
     K, C, loss = Linear()(X), 10.0, LOSSES["logistic"]
-    fit = BinaryProblem(t, weights, C, loss).solve_dual(K, inverse=True)
+    fit = BinaryProblem(t, weights, C, loss).solve(K, inverse=True)
     assert (t * fit.decision)[40:].min() > 40.0
     assert_allclose(fit.loo[40:], fit.decision[40:], rtol=1e-9)
     others = np.delete(np.arange(80), 50)
-    refit = BinaryProblem(t[others], weights[others], C, loss).solve_dual(K[np.ix_(others, others)])
+    refit = BinaryProblem(t[others], weights[others], C, loss).solve(K[np.ix_(others, others)])
     assert_allclose(fit.loo[50], K[50, others] @ refit.coef + refit.intercept, rtol=1e-9)
     G, in_C = BinaryProblem(t, weights, C, loss).loo_gradient(fit, K, np.ones(80))
-    sums = [BinaryProblem(t, weights, C * np.exp(step), loss).solve_dual(K).loo.sum() for step in (-1e-4, 1e-4)]
+    sums = [BinaryProblem(t, weights, C * np.exp(step), loss).solve(K).loo.sum() for step in (-1e-4, 1e-4)]
     assert_allclose(in_C, (sums[1] - sums[0]) / 2e-4, rtol=1e-3)
     assert np.isfinite(G).all()
 
@@ -195,9 +195,9 @@ def test_leave_one_out_of_rows_far_from_the_boundary():
 def test_both_routes_agree(name):
     X, t, weights = two_classes()
     K = RBF(1.0)(X) + 1e-9 * np.eye(60)
-    dual = BinaryProblem(t, weights, 4.0, LOSSES[name]).solve_dual(K)
+    dual = BinaryProblem(t, weights, 4.0, LOSSES[name]).solve(K)
     L = np.linalg.cholesky(K)
-    primal = BinaryProblem(t, weights, 4.0, LOSSES[name]).solve_primal(L)
+    primal = BinaryProblem(t, weights, 4.0, LOSSES[name]).solve(L, dual=False)
     for value in ("decision", "loo", "leverage", "intercept"):
         assert_allclose(getattr(primal, value), getattr(dual, value), rtol=1e-6, atol=1e-6, err_msg=value)
     assert_allclose(np.linalg.solve(L.T, primal.coef), dual.coef, rtol=1e-5, atol=1e-5)
@@ -217,10 +217,10 @@ def test_leave_one_out_of_two_classes_against_refits(name, worst, usual):
     for seed, C, noise in itertools.product(range(4), (0.3, 3.0, 30.0), (0.2, 1.0)):
         X, t, weights = two_classes(35, seed, noise)
         K = RBF(1.5)(X)
-        fit = BinaryProblem(t, weights, C, LOSSES[name]).solve_dual(K)
+        fit = BinaryProblem(t, weights, C, LOSSES[name]).solve(K)
         for i in range(35):
             others = np.where(np.arange(35) == i, 0.0, weights)
-            refit = BinaryProblem(t, others, C, LOSSES[name]).solve_dual(K).decision[i]
+            refit = BinaryProblem(t, others, C, LOSSES[name]).solve(K).decision[i]
             differences.append(abs(fit.loo[i] - refit) / np.std(fit.decision))
     assert max(differences) < worst
     assert np.sqrt(np.mean(np.square(differences))) < usual
@@ -236,10 +236,10 @@ def test_the_gradient_of_leave_one_out_agrees_with_central_differences(name, C):
     S, loss = 1e-3 * (S + S.T), LOSSES[name]
 
     def value(shift, log_C):
-        fit = BinaryProblem(t, weights, C * np.exp(log_C), loss, tolerance=1e-13).solve_dual(K + shift * S)
+        fit = BinaryProblem(t, weights, C * np.exp(log_C), loss, tolerance=1e-13).solve(K + shift * S)
         return float(np.sin(fit.loo) @ c)
 
-    fit = BinaryProblem(t, weights, C, loss, tolerance=1e-13).solve_dual(K, inverse=True)
+    fit = BinaryProblem(t, weights, C, loss, tolerance=1e-13).solve(K, inverse=True)
     G, in_C = BinaryProblem(t, weights, C, loss).loo_gradient(fit, K, np.cos(fit.loo) * c)
     assert_allclose(np.sum(G * S), (value(1e-4, 0) - value(-1e-4, 0)) / 2e-4, rtol=2e-4, atol=1e-6)
     assert_allclose(in_C, (value(0, 1e-4) - value(0, -1e-4)) / 2e-4, rtol=2e-4, atol=1e-6)
@@ -253,7 +253,7 @@ def test_several_targets_share_one_factor():
     assert [batch.targets.shape for batch in pairs.batches] == [(1, 60, 3)]
     solved = pairs.solve(K, 5.0, LOSSES["squared"])
     for c, (_, t) in enumerate(columns):
-        fit = BinaryProblem(t, weights, 5.0, LOSSES["squared"]).solve_dual(K)
+        fit = BinaryProblem(t, weights, 5.0, LOSSES["squared"]).solve(K)
         assert_allclose(solved.coef[:, c], fit.coef, rtol=1e-9, atol=1e-9)
         assert_allclose(solved.intercept[c], fit.intercept, rtol=1e-9)
         assert_allclose(solved.loo[:, c], fit.loo, rtol=1e-8, atol=1e-9)
@@ -306,7 +306,7 @@ def test_batches_agree_with_one_problem_after_the_other(name):
     solved = BatchedPairs(columns, weights).solve(K, 2.0, LOSSES[name], with_gradient=True)
     tolerance = 1e-8 if name == "squared" else 1e-4
     for number, (rows, t) in enumerate(columns):
-        fit = BinaryProblem(t, weights[rows], 2.0, LOSSES[name]).solve_dual(K[np.ix_(rows, rows)])
+        fit = BinaryProblem(t, weights[rows], 2.0, LOSSES[name]).solve(K[np.ix_(rows, rows)])
         assert_allclose(solved.intercept[number], fit.intercept, rtol=tolerance)
         for ours, theirs in ((solved.coef, fit.coef), (solved.decision, fit.decision), (solved.loo, fit.loo)):
             assert_allclose(ours[rows, number], theirs, rtol=tolerance, atol=tolerance)
@@ -680,7 +680,7 @@ def test_a_search_with_few_rows_per_class(name, classes, rows):
 def test_the_squared_hinge_converges_for_nearly_separable_classes():
     X, t, weights = two_classes(400)
     K, C = RBF(2.0)(X), 1e6
-    fit = BinaryProblem(t, weights, C, LOSSES["squared_hinge"]).solve_dual(K)
+    fit = BinaryProblem(t, weights, C, LOSSES["squared_hinge"]).solve(K)
     slope = C * weights * t * LOSSES["squared_hinge"].slope(t * fit.decision)
     assert_allclose(fit.coef, slope, rtol=0, atol=1e-6 * np.abs(slope).max())
 

@@ -38,8 +38,9 @@ def run(pytester, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
     def run(*options, ci):
-        monkeypatch.setenv("CI", ci)
-        return pytester.runpytest_inprocess("--assert=plain", *options)
+        with monkeypatch.context() as patch:  # not beyond the run: the hooks look at CI when this test ends, too
+            patch.setenv("CI", ci)
+            return pytester.runpytest_inprocess("--assert=plain", *options)
 
     return run
 

@@ -29,7 +29,7 @@ def whitened(K, support):
 def both_routes(K, y, weights, ridge, support=None):
     """The factor for one ridge and the one for every ridge, of the dual or of the primal machine."""
     if support is None:
-        return [system.factorise_dual(K.copy(), y, weights, ridge), system.factorise_dual(K.copy(), y, weights)]
+        return [system.factorise_dual(K.copy, y, weights, ridge), system.factorise_dual(K.copy, y, weights)]
     phi = whitened(K, support)[0]
     return [system.factorise_primal(phi.copy(), y, weights, ridge, every_ridge=every) for every in (False, True)]
 
@@ -141,10 +141,10 @@ def test_an_indefinite_matrix_gives_the_stationary_point(kind, rows):
     y, weights = rng.standard_normal((rows, 2)), rng.uniform(0.5, 2.0, rows)
     ridge = 0.37
     if rows >= 20:  # fewer rows may be positive definite across the weights
-        assert system.factorise_dual(K.copy(), y, weights, ridge) is None
+        assert system.factorise_dual(K.copy, y, weights, ridge).eigenvalues is not None
     alpha, intercept = reference.kkt(K, y, weights, ridge)
     inverse = np.linalg.inv(np.block([[K + np.diag(ridge / weights), np.ones((rows, 1))], [np.ones((1, rows)), 0.0]]))
-    solution = system.factorise_dual(K.copy(), y, weights).solution(ridge)
+    solution = system.factorise_dual(K.copy, y, weights, ridge).solution(ridge)
     size = np.abs(alpha).max()
     assert_allclose(solution.coef, alpha, rtol=1e-7, atol=1e-7 * size)
     assert_allclose(solution.intercept, intercept, rtol=1e-7, atol=1e-7)
@@ -270,7 +270,7 @@ def test_other_namespaces_agree_with_numpy(namespace, ridge, sparse, every):
         if sparse:
             factor = system.factorise_primal(asarray(phi), asarray(y), asarray(weights), ridge, every_ridge=every)
         else:
-            factor = system.factorise_dual(asarray(K), asarray(y), asarray(weights), None if every else ridge)
+            factor = system.factorise_dual(lambda: asarray(K), asarray(y), asarray(weights), None if every else ridge)
         solution = factor.solution(ridge)
         names = ("coef", "intercept", "residuals", "leverage", "loo_residuals")
         yield from ((name, getattr(solution, name)) for name in names)
@@ -298,7 +298,7 @@ def test_the_criterion_agrees_with_numpy(namespace, sparse, classes):
             return system.factorise_primal(asarray(phi), asarray(y), asarray(weights), 0.05).criterion(
                 classes, asarray(L)
             )
-        return system.factorise_dual(asarray(K.copy()), asarray(y), asarray(weights), 0.05).criterion(classes)
+        return system.factorise_dual(lambda: asarray(K.copy()), asarray(y), asarray(weights), 0.05).criterion(classes)
 
     for expected, value in zip(answers(np.array), answers(lambda a: xp.asarray(a.copy())), strict=True):
         if expected is None:  # a dual system has no penalty matrix
@@ -334,20 +334,13 @@ def test_log_loss_counts_what_is_not_finite_as_wrong():
     assert_allclose(values[1], values[0], rtol=1e-2)
 
 
-@pytest.mark.parametrize("negative", [0, 3, 12])
-def test_a_weighted_gram_takes_weights_of_either_sign(negative):
-    rng = np.random.default_rng(0)
-    A, weights = rng.standard_normal((12, 4)), rng.uniform(0.5, 2.0, 12)
-    weights[:negative] *= -1.0
-    assert_allclose(system.weighted_gram(A, weights), A.T @ np.diag(weights) @ A, rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.parametrize("namespace", NAMESPACES)
 def test_other_namespaces_know_an_indefinite_matrix(namespace):
     xp = pytest.importorskip(namespace)
     K = indefinite(6)["random"]
     ones = np.ones((6, 1))
-    assert system.factorise_dual(xp.asarray(K.copy()), xp.asarray(ones), xp.asarray(ones[:, 0]), 1e-3) is None
+    factor = system.factorise_dual(lambda: xp.asarray(K.copy()), xp.asarray(ones), xp.asarray(ones[:, 0]), 1e-3)
+    assert factor.ridge is None
 
 
 @pytest.mark.parametrize("kind", ["dual", "primal", "wide"])
@@ -356,12 +349,12 @@ def test_left_out_residuals_of_several_ridges_are_those_of_each(kind, monkeypatc
     phi, targets, weights = rng.normal(size=(40, 6)), rng.normal(size=(40, 2)), rng.uniform(0.5, 2.0, 40)
     ridges = [0.03, 0.5, 7.0]
     if kind == "dual":
-        factor = system.factorise_dual(phi @ phi.T, targets, weights)
+        factor = system.factorise_dual(lambda: phi @ phi.T, targets, weights)
     elif kind == "primal":
         factor = system.factorise_primal(phi.copy(), targets, weights, 0.03, every_ridge=True)
     else:
         wide = rng.normal(size=(40, 50))
-        factor = system.factorise_products(lambda: wide @ wide.T, targets, weights, None, wide)
+        factor = system.factorise_dual(lambda: wide @ wide.T, targets, weights, None, wide)
     blocks = lambda *args: iter([slice(0, 7), slice(7, 40)])  # noqa: E731
     monkeypatch.setattr(arrays, "row_blocks", blocks)
     found = np.concatenate([part for _, part in factor.loo_path(ridges)])
@@ -399,12 +392,12 @@ def systems():
     position[support] = np.arange(len(support))
     every_row = np.linalg.cholesky(K + 1e-10 * np.eye(len(K)))
     factors = {
-        "dual": (system.factorise_dual(K.copy(), y, weights, ridge), K_new),
-        "dual, every ridge": (system.factorise_dual(K.copy(), y, weights), K_new),
+        "dual": (system.factorise_dual(K.copy, y, weights, ridge), K_new),
+        "dual, every ridge": (system.factorise_dual(K.copy, y, weights), K_new),
         "primal": (system.factorise_primal(phi.copy(), y, weights, ridge), phi_new),
         "primal, every ridge": (system.factorise_primal(phi.copy(), y, weights, ridge, every_ridge=True), phi_new),
         "wide": (
-            system.factorise_products(lambda: every_row @ every_row.T, y, weights, ridge, every_row),
+            system.factorise_dual(lambda: every_row @ every_row.T, y, weights, ridge, every_row),
             np.linalg.solve(every_row, K_new.T).T,
         ),
         "reduced": (system.factorise_reduced(K[:, support].copy(), y, weights, position, ridge), K_new[:, support]),
@@ -439,14 +432,14 @@ def test_factors_give_the_same_answers_in_any_order(number):
         assert_allclose(answer(), first[call], rtol=1e-13, atol=1e-13, err_msg=f"{name}: {call}")
 
 
-def test_the_inverse_of_a_system_by_either_route():
+def test_the_inverse_of_a_system():
     K, _, y, weights, _ = data()
-    P, a = system.dual_inverse(K.copy(), y, weights, 0.1)
-    factor = system.factorise_dual(K.copy(), y, weights, 0.1)
-    assert_allclose(P, factor.Q @ factor.Q.T, rtol=1e-10, atol=1e-12)
-    assert_allclose(P, P.T, rtol=0, atol=1e-14 * np.abs(P).max())
-    assert_allclose(a, P @ (np.sqrt(weights)[:, None] * y), rtol=1e-9, atol=1e-10)
-    assert system.dual_inverse(-np.eye(len(K)), y, weights, 0.1) is None
+    factor = system.factorise_dual(K.copy, y, weights, 0.1).with_inverse()
+    w, P, a = np.sqrt(weights), factor.P, factor.scaled
+    matrix = np.outer(w, w) * K + 0.1 * np.eye(len(K))
+    assert_allclose(P @ matrix @ P, P, rtol=1e-9, atol=1e-10)
+    assert_allclose(P @ w, 0.0, rtol=0, atol=1e-10)
+    assert_allclose(a, P @ (w[:, None] * y), rtol=1e-9, atol=1e-10)
 
 
 @pytest.mark.parametrize("classes", [False, True])

@@ -18,12 +18,12 @@ from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, arrays, datasets, kernels, losses, sparsify, tune
 from lssvm.kernels import RBF, Additive, Choice, Linear, Matern, Polynomial, Spline
-from lssvm.problem import Problem, column_spread, order_by_content
+from lssvm.problem import Problem, order_by_content
 from lssvm.tune import choose_C, constants, widths
 from lssvm.tune.criteria import LooError
 from lssvm.tune.leave_one_out import as_requested, tune_members, tuned
 from lssvm.tune.search import FEWEST_WIDTHS, completed, first_stage
-from lssvm.tune.widths import Candidate, Criterion, WidthSearch, droppable
+from lssvm.tune.widths import Candidate, Criterion, WidthSearch
 
 SIGMA = np.array([1.2, 2.0, 0.8])
 SMOOTH = {
@@ -246,7 +246,7 @@ def test_the_scale_of_a_column():
     problem = Problem(RBF(), X, plain[:, None], np.ones(400))
     quartiles = np.quantile(spoilt, [0.25, 0.75])
     expected = [plain.std(), rare.std(), (quartiles[1] - quartiles[0]) / 1.349, 1.0, rounded.std()]
-    assert_allclose(column_spread(problem), expected, rtol=1e-12)
+    assert_allclose(problem.spreads.values, expected, rtol=1e-12)
     assert expected[2] == pytest.approx(plain.std(), rel=0.1)
 
 
@@ -697,25 +697,32 @@ def test_pairs_are_screened():
     X = rng.standard_normal((1000, 12))
     X[:, 5] = rng.integers(0, 2, 1000)  # a column of few values has fewer independent functions
     criterion = Criterion(Problem(RBF(), X, X[:, :1], np.ones(1000)), X.std(axis=0))
-    effects = criterion.effects_of(np.column_stack([X[:, 0] * X[:, 1], X[:, 2] ** 2]) + rng.standard_normal((1000, 2)))
-    assert (effects[:3] > 20.0).all()
-    assert (effects[3:] < 5.0).all()
+    found = criterion.relevant(np.column_stack([X[:, 0] * X[:, 1], X[:, 2] ** 2]) + rng.standard_normal((1000, 2)))
+    assert_array_equal(found, np.arange(12) < 3)
 
 
 def test_inputs_without_effect_are_dropped_together():
     """If the costs of the inputs add up, those are dropped that cost less than the limit, in few evaluations."""
     costs, calls = np.array([0.0, 0.0, 3.0, -1.0, 0.0, 0.5, 0.0, 2.0, 4.0, 0.2, 5.0, 6.0]), []
 
-    def value(dropped):
-        calls.append(dropped)
-        return 10.0 + costs[dropped].sum()
+    class Costs(Criterion):
+        def value(self, candidate):
+            calls.append(np.isinf(candidate.kernel.sigma))
+            return 10.0 + costs[:-1][calls[-1][:-1]].sum()
 
-    widths, relevant = np.append(np.arange(11.0), np.inf), costs > 1.0  # the last one is dropped already
-    found = droppable(widths, relevant, value, 1.0)
-    assert_array_equal(np.sort(found), np.flatnonzero(costs[:-1] < 1.0))
+    def dropped(sigma, relevant):
+        start = Candidate(RBF(sigma, ard=True), 1.0)
+        search = WidthSearch(Costs(problem, np.ones(len(sigma)), 1e9), problem.kernel, start, many=True)
+        return np.flatnonzero(np.isinf(search.fewer_columns(relevant).kernel.sigma[: np.isfinite(sigma).sum()]))
+
+    X = np.random.default_rng(0).standard_normal((3, 12))  # log(3) = 1.1 is the limit
+    problem = Problem(RBF(ard=True), X, X[:, :1], np.ones(3), C=1.0)
+    sigma, relevant = np.append(np.exp(np.arange(11.0) / 100.0), np.inf), costs > 1.0  # the last one is dropped already
+    assert_array_equal(dropped(sigma, relevant), np.flatnonzero(costs[:-1] < 1.0))
     assert len(calls) < len(costs)
-    assert_array_equal(np.sort(droppable(widths, relevant | True, value, 1.0)), np.sort(found))  # one by one
-    assert len(droppable(widths[-1:], relevant[-1:], value, 1.0)) == 0
+    assert_array_equal(dropped(sigma, relevant | True), np.flatnonzero(costs[:-1] < 1.0))  # one by one
+    problem = Problem(RBF(ard=True), X[:, :1], X[:, :1], np.ones(3), C=1.0)
+    assert len(dropped(np.ones(1), relevant[:1])) == 0  # one is kept
 
 
 @pytest.mark.slow
@@ -766,7 +773,7 @@ def test_the_memory_of_a_search_is_proportional_to_the_columns():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20, 4000))
     problem = Problem(RBF(ard=True), X, X[:, :1], np.ones(20))
-    criterion = LooError(problem, column_spread(problem), Bunch(evaluations=0))
+    criterion = LooError(problem, problem.spreads.values, Bunch(evaluations=0))
     start = Candidate(RBF(50.0 * np.ones(4000), ard=True), 10.0)
     tracemalloc.start()
     WidthSearch(criterion, problem.kernel, start, many=True).minimise(1)

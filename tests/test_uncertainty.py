@@ -583,13 +583,12 @@ def test_a_second_call_factorises_nothing(monkeypatch):
 def test_a_second_call_for_one_row_is_quick():
     X, y = uneven(1500)
     model = LSSVR(**GIVEN).fit(X, y)
-    model.predict_interval(X[:1])
     times = []
-    for _ in range(9):
+    for _ in range(10):
         start = time.process_time()
         model.predict_interval(X[:1])
         times.append(time.process_time() - start)
-    assert min(times) < 0.02  # 5 ms without other work on the machine; a factorisation takes 200
+    assert min(times) < times[0] / 8  # the first call factorises and takes about 40 times as long
 
 
 def test_copies_and_files_leave_the_factors_out(tmp_path):

@@ -107,24 +107,15 @@ def vertex(function: Callable[[float], float], start: float, step: float, moves:
     The function is followed downhill from `start` for at most `moves` steps. A parabola is accurate enough for a
     function as smooth as a log loss.
     """
-    known: dict[int, float] = {}
-
-    def at(number: int) -> float:
-        if number not in known:
-            known[number] = function(start + number * step)
-        return known[number]
-
-    place = 0
-    for _ in range(moves):
-        if at(place + 1) < at(place):
-            place += 1
-        elif at(place - 1) < at(place):
-            place -= 1
-        else:
-            break
-    below, here, above = at(place - 1), at(place), at(place + 1)
+    here, below = function(start + step), function(start)
+    if below <= here:  # it falls in the other direction, where no move has been made yet
+        start, step, below, here, moves = start + step, -step, here, below, moves + 1
+    above = function(start + 2.0 * step)
+    while above < here and moves > 1:
+        start, below, here, moves = start + step, here, above, moves - 1
+        above = function(start + 2.0 * step)
     curvature = max(below - 2.0 * here + above, 1e-300)
-    return start + step * (place + min(max(0.5 * (below - above) / curvature, -1.0), 1.0))
+    return start + step * (1.0 + min(max(0.5 * (below - above) / curvature, -1.0), 1.0))
 
 
 def platt_targets(codes: np.ndarray, weights: np.ndarray, n_classes: int) -> np.ndarray:

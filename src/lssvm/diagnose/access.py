@@ -16,7 +16,7 @@ from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
 from ..estimators.fitted import Member
 from ..kernels import Additive, Kernel
-from ..problem import Problem, column_spread
+from ..problem import Problem
 
 
 class NotKnown(ValueError):
@@ -177,7 +177,7 @@ def training_spread(model: Any) -> np.ndarray:
     """The spread of the columns over the training rows, or over the basis if the rows are not kept."""
     first = members(model)[0][0]
     problem = first.fitted_.problem
-    return np.std(arrays.to_numpy(first.support_vectors_), axis=0) if problem is None else column_spread(problem)
+    return np.std(arrays.to_numpy(first.support_vectors_), axis=0) if problem is None else problem.spreads.values
 
 
 def component_deviations(model: Any, X: ArrayLike) -> np.ndarray | None:

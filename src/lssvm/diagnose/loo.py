@@ -192,9 +192,9 @@ def _errors_along(problem: Problem, values: np.ndarray, what: str) -> np.ndarray
     factor = problem.factorise(float(values[-1]), every=True)
     if problem.classification:
         return class_errors(factor, values.tolist())
-    weights = arrays.to_numpy(problem.weights)[factor.rows]
+    weights = arrays.to_numpy(problem.weights)[factor.problem.rows]
     squares = np.zeros(len(values))
-    for rows, residuals in factor.loo_path(values.tolist()):
+    for rows, residuals in factor.system.loo_path((1.0 / values).tolist()):
         squares += weights[rows] @ np.mean(arrays.to_numpy(residuals) ** 2, axis=2)
     return np.sqrt(squares / weights.sum())
 

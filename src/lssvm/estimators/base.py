@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -21,13 +21,14 @@ from ..cluster import DaskChunks, lazily
 from ..kernels import Additive
 from ..problem import Problem, refit_stably, warn_of_rounding
 from ..rules import check_parameters
+from ..stream.sources import label_totals
 from ..tune import LeaveOneOut
 from ..tune.choose_C import warn_at_edge, warn_at_edges, warn_of_no_signal
 from ..tune.leave_one_out import describe, tune_members
 from . import planning
 from .fitted import FittedModel, Member
 from .layout import Layout, Table, unfitted
-from .validation import check_weights, encoded_rows
+from .validation import encoded_rows
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -59,13 +60,13 @@ def with_callbacks(method: Method) -> Method:
 
 @contextmanager
 def followed(model: Any, **data: Any) -> Iterator[None]:
-    """Check the parameters; show the progress of a fit if the model is verbose, and report it to its callbacks.
+    """Check the parameters, run a fit on the threads of lssvm, and report its progress.
 
-    The hooks of the callbacks get `data`.
+    Progress is shown if the model is verbose, and reported to its callbacks. The hooks of the callbacks get `data`.
     """
     check_parameters(model)
     listeners: list[progress.Listener] = []
-    with ExitStack() as stack:
+    with arrays.single_threaded_blas(), np.errstate(under="ignore"), ExitStack() as stack:
         if model.verbose and sys.stderr is not None:
             listeners.append(stack.enter_context(progress.Line(f"fitting {type(model).__name__}")))
         task = None
@@ -138,14 +139,6 @@ def publish(model: Any, fitted: FittedModel, *, refined: bool = False) -> Any:
     kept = {name: value for name, value in vars(model).items() if refined or not name.endswith("_")}
     model.__dict__ = {**kept, **attributes, "fitted_": fitted}
     return model
-
-
-class Solved(NamedTuple):
-    """A fitted member, its rounding errors, and its problem if leave-one-out has chosen C in `fit`."""
-
-    member: Member
-    rounding: float = 0.0
-    tuned: Problem | None = None
 
 
 class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
@@ -231,89 +224,55 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
             if arrays.is_dask(X):
                 return self._fit_source(DaskChunks(X, y, sample_weight), "press")
-            return self._fit_rows(X, y, sample_weight)
+            table = self._read(X, y, sample_weight)
+            problems, is_stack = planning.plan(self, table)
+            given = None if sample_weight is None else table.layout.sample_weights(table.targets, table.weights)
+            solved = self._solve(problems, table.layout, given)
+            fitted = FittedModel.combine([member for member, _ in solved], self.steps, is_stack=is_stack)
+            fits = [member.fit for member in fitted.members]
+            kept = [problem for member, problem in solved if any(member.fit is fit for fit in fits)]
+            tuned = [problem for problem in kept if problem is not None]
+            if is_stack:
+                warn_at_edges(tuned)
+            elif tuned:
+                warn_at_edge(tuned[0])
+            worst, rows = max(fits, key=lambda fit: fit.rounding), fitted.loo_values
+            warn_of_rounding(worst.rounding, worst.C)
+            is_searched = not all(problem.is_known for problem in problems)
+            if is_searched and rows is not None and not isinstance(self, ClassifierMixin):
+                warn_of_no_signal(rows.actual, rows.residuals, arrays.to_numpy(problems[0].weights))
+            return publish(self, fitted)
 
     def _read(self, X: Any, y: Any, weights: Any, layout: Any = None, classes: Any = None, least: int = 1) -> Table:
         """Validated rows, with the layout of an earlier fit if there is one."""
         least = 2 if layout is None else least
-        found, X, y = self._validated(X, y, layout=layout, sample_weight=weights, least=least)
-        weights = check_weights(weights, X.shape[0], least)
-        if layout is None:
-            found = self._with_classes(found, *self._count_labels(y, weights), len(weights), classes)
-        return self._coded(found, X, y, weights)
-
-    def _count_labels(self, y: Any, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The labels, and the sum of the sample weights of each; none for regression."""
-        return np.empty(0), np.empty(0)
-
-    def _with_classes(self, layout: Layout, labels: Any, totals: Any, rows: int, classes: Any = None) -> Layout:
-        """The layout with the classes and their weights; `classes` are those of later rows as well."""
-        return layout
-
-    @arrays.single_threaded_blas()
-    @np.errstate(under="ignore")
-    def _fit_rows(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        """Fit the model to rows in memory."""
-        table = self._read(X, y, sample_weight)
-        layout = table.layout
-        problems, is_stack = planning.plan(self, table)
-        given = None if sample_weight is None else layout.sample_weights(table.targets, table.weights)
-        solved = self._solve(problems, layout, given)
-        fitted = self._combined([one.member for one in solved], is_stack=is_stack)
-        kept = [one for one in solved if any(one.member.fit is member.fit for member in fitted.members)]
-        if is_stack:
-            warn_at_edges([one.tuned for one in kept if one.tuned is not None])
-        elif solved[0].tuned is not None:
-            warn_at_edge(solved[0].tuned)
-        worst = max(kept or solved, key=lambda one: one.rounding)
-        warn_of_rounding(worst.rounding, worst.member.fit.C)
-        rows = fitted.loo_values
-        if layout.classes is None and rows is not None and not all(problem.is_known for problem in problems):
-            warn_of_no_signal(rows.actual, rows.residuals, arrays.to_numpy(problems[0].weights))
-        return publish(self, fitted)
+        found, X, y, weights = self._validated(X, y, layout=layout, sample_weight=weights, least=least)
+        if layout is None and isinstance(self, ClassifierMixin):
+            found = self._with_classes(found, *label_totals(y, weights), len(weights), classes)
+        return Table.of(found, X, y, weights)
 
     def _solve(
         self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None
-    ) -> list[Solved]:
+    ) -> list[tuple[Member, Problem | None]]:
         """The models of problems that differ in kernels only, without those that are not worth their time.
 
-        `given` are the sample weights.
+        With each comes its problem if its C has been chosen here. `given` are the sample weights.
         """
         last = progress.expect(lambda: len(problems) * planning.most_to_solve(problems[0]))
         ready = planning.with_bases(problems, self.steps if steps is None else steps, is_default=self.kernel is None)
-        known = tune_members(ready)
+        known, found = tune_members(ready), []
         with last:
-            return [
-                self._solved(problem, layout, given, tuned=self.C is None and not ready[place].is_known)
-                for place, problem in known.items()
-            ]
-
-    def _solved(self, problem: Problem, layout: Layout, given: Array | None, *, tuned: bool) -> Solved:
-        """The model of a problem whose parameters are all known."""
-        chosen = problem.replace(fitted=None) if tuned else None
-        fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
-        problem, fit, lost = refit_stably(problem, fit, planning.retuned)
-        describe(problem, fit)
-        parts = {"problem": problem.replace(fitted=None), "sample_weight": given, "path": planning.main_path(problem)}
-        member = Member.of(layout, fit, problem.asked, arrays.take(problem.X, problem.rows), **parts)
-        member = member if member.deferred else replace(member, targets=problem.y).completed()
-        return Solved(member, lost, chosen)
-
-    def _combined(self, members: Sequence[Member], *, is_stack: bool, shares: Any = None) -> FittedModel:
-        """The fitted model of some members."""
-        if not is_stack:
-            return FittedModel((members[0],))
-        members = [member.completed() for member in members]
-        self._require_loo(members, "kernels.Stack weights its models by leave-one-out residuals")
-        return FittedModel.stack(members, shares)
-
-    def _require_loo(self, members: Sequence[Member], what: str) -> None:
-        """Raise ValueError if a step has set coefficients, so that leave-one-out residuals are not known."""
-        values: Any = [member.loo_values or member.known_sample for member in members]  # which may raise an error
-        if any(np.isnan(one.residuals).any() for one in values):
-            raise ValueError(
-                f"{what}, which are not known after {self.steps!r}: set refit=True (Adaline: final_solve=True)."
-            )
+            for place, problem in known.items():
+                tuned = None if self.C is not None or ready[place].is_known else problem.replace(fitted=None)
+                fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
+                problem, fit = refit_stably(problem, fit, planning.retuned)
+                describe(problem, fit)
+                parts = {"problem": problem.replace(fitted=None), "path": planning.main_path(problem)}
+                rows = arrays.take(problem.X, problem.rows)
+                member = Member.of(layout, fit, problem.asked, rows, sample_weight=given, **parts)
+                member = member if member.deferred else replace(member, targets=problem.y).completed()
+                found.append((member, tuned))
+        return found
 
     def __getattr__(self, name: str) -> Any:
         fitted = self.__dict__.get("fitted_")

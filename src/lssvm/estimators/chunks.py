@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from .. import arrays, progress
@@ -16,14 +17,14 @@ from ..cluster import DaskChunks
 from ..problem import Fit, Problem, warn_of_rounding
 from ..progress import counted
 from ..sparsify import Given, Random
-from ..stream.sources import SAMPLE_ROWS, SameRows, Scan, Source, as_source, fingerprint, sample_rows
+from ..stream.sources import SAMPLE_ROWS, SameRows, Scan, Source, as_source, fingerprint, label_totals, sample_rows
 from ..stream.sums import Passes, as_loo_sample, fit_chunks, resumed, start_stream
 from ..tune.leave_one_out import tuned
 from .base import BaseLSSVM, followed, publish, with_callbacks
 from .fitted import FittedModel, Member
 from .layout import Layout, Table, unfitted, winning_class
 from .planning import BASIS_SIZE, plan, run_steps
-from .validation import check_weights, first_layout
+from .validation import first_layout
 
 KEPT_ROWS = 1_000_000  # largest number of rows for which fit_chunks keeps per-row results by default
 
@@ -81,8 +82,6 @@ class ChunkedLSSVM(BaseLSSVM):
         with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
             return self._add_chunk(X, y, sample_weight)
 
-    @arrays.single_threaded_blas()
-    @np.errstate(under="ignore")
     def _add_chunk(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         if arrays.is_dask(X):
             raise TypeError(
@@ -103,7 +102,7 @@ class ChunkedLSSVM(BaseLSSVM):
         else:
             parts, is_stack, shares = list(before.members), before.is_listed, before.shares
         members = progress.each(lambda part: self._with_chunk(part, table), parts)
-        return publish(self, self._combined(members, is_stack=is_stack, shares=shares))
+        return publish(self, FittedModel.combine(members, self.steps, is_stack=is_stack, shares=shares))
 
     def _with_chunk(self, part: Member | Problem, table: Table) -> Member:
         """A member with the rows of one more chunk; for the first chunk, the member of a problem."""
@@ -170,8 +169,6 @@ class ChunkedLSSVM(BaseLSSVM):
         with followed(self):
             return self._fit_source(as_source(chunks, columns, target, weight), leave_one_out)
 
-    @arrays.single_threaded_blas()
-    @np.errstate(under="ignore")
     def _fit_source(self, source: Source, leave_one_out: str) -> Self:
         refuse_other_losses(self, "A fit over chunks", ValueError)
         for step in self.steps if isinstance(self.steps, Sequence) else ():
@@ -187,7 +184,7 @@ class ChunkedLSSVM(BaseLSSVM):
         problems, is_stack = plan(self, table, chunked=True)
         parts = (source, reader, scan, table, leave_one_out)
         found = progress.each(lambda problem: self._fit_passes(problem, *parts), problems)
-        fitted = self._combined([member for member, _ in found], is_stack=is_stack)
+        fitted = FittedModel.combine([member for member, _ in found], self.steps, is_stack=is_stack)
         publish(self, fitted)
         if isinstance(source, DaskChunks):
             kept = [results for one, results in found if one in fitted.members]
@@ -267,12 +264,11 @@ class ChunkReader:
             )
         given = y
         try:
-            _, X, y = self.model._validated(X, y, layout=layout, least=0, encode=False)
+            _, X, y, weights = self.model._validated(X, y, layout=layout, sample_weight=weight, least=0, encode=False)
         except ValueError as error:
             raise ValueError(f"chunks: chunk {number}: {error}") from None
-        ones = np.broadcast_to(np.float64(1.0), (X.shape[0],))  # takes no memory
-        weights = ones if weight is None else check_weights(weight, X.shape[0], 0)
-        labels, totals = self.model._count_labels(y, weights)
+        none = np.empty(0)
+        labels, totals = label_totals(y, weights) if isinstance(self.model, ClassifierMixin) else (none, none)
         sample = sample_rows(SAMPLE_ROWS, number, X, y, weights)
         rows = fingerprint(self.compared(X, encoded=False), given, weight)
         return Scan(int(np.count_nonzero(weights)), sample, labels, totals, rows)
@@ -287,8 +283,9 @@ class ChunkReader:
         if scan.positive_rows < 2:
             found = counted(scan.positive_rows, "row has", "rows have")
             raise ValueError(f"chunks: {found} positive weight, but at least 2 are required.")
-        layout = self.model._with_classes(layout, scan.labels, scan.label_weights, scan.fingerprint.rows)
-        return replace(self, layout=layout), self.model._coded(layout, X, y, weights)
+        if isinstance(self.model, ClassifierMixin):
+            layout = self.model._with_classes(layout, scan.labels, scan.label_weights, scan.fingerprint.rows)
+        return replace(self, layout=layout), Table.of(layout, X, y, weights)
 
     def rows(self, number: int, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
         """The checked rows of a chunk, which may be empty."""

@@ -21,10 +21,10 @@ from ..problem import Fit, Problem, class_numbers, solve_classes
 from ..tune import LeaveOneOut
 from ..tune.classes import choose_classifier, with_C_of_more_rows
 from . import planning
-from .base import Solved, followed, on_rows, with_callbacks
+from .base import followed, on_rows, with_callbacks
 from .chunks import ChunkedLSSVM, adds_chunks
-from .fitted import Member
-from .layout import Layout, Table, class_codes, coded, same_kind, winning_class
+from .fitted import Member, require_loo
+from .layout import Layout, same_kind, winning_class
 from .validation import check_coverage, encoded_rows, score_of, validate
 
 
@@ -115,14 +115,14 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
 
     def _solve(
         self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None
-    ) -> list[Solved]:
+    ) -> list[tuple[Member, Problem | None]]:
         found = []
         for place, problem in enumerate(problems):
             with progress.one_of(place, len(problems)):
                 found.append(self._solve_classes(problem, layout, given))
         return found
 
-    def _solve_classes(self, problem: Problem, layout: Layout, given: Array | None) -> Solved:
+    def _solve_classes(self, problem: Problem, layout: Layout, given: Array | None) -> tuple[Member, Problem | None]:
         """The classifier of one kernel."""
         plan = planning.class_plan(self, problem)
         if plan is None:
@@ -147,7 +147,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         with last:
             member = self._of_any_loss(problem, layout, given, setting.loss, coding)
         if record is None:
-            return Solved(replace(member, path=planning.main_path(problem)))
+            return replace(member, path=planning.main_path(problem)), None
         rows = member.loo_values
         assert rows is not None
         places = np.arange(len(rows.codes)), rows.codes
@@ -155,7 +155,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         record.loo = float(np.average(-np.log(own), weights=rows.weights))
         wrong = class_numbers(rows.predicted) != rows.codes
         record.error_rate = float(np.average(wrong, weights=rows.weights))
-        return Solved(replace(member, path=Bunch(**{**record, **planning.main_path(problem)})))
+        return replace(member, path=Bunch(**{**record, **planning.main_path(problem)})), None
 
     def _of_any_loss(self, problem: Problem, layout: Layout, given: Any, loss: str, coding: str) -> Member:
         """The classifier of a problem whose parameters are all known, for any loss and coding."""
@@ -196,10 +196,13 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
             return self._add_chunk(X, y, sample_weight, classes=classes)
 
-    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, np.ndarray]:
-        """Validated rows and labels."""
-        layout, X, y = validate(self, X, y, **options)
-        y = plain_labels(arrays.to_numpy(y))
+    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, np.ndarray, np.ndarray]:
+        """Validated rows, labels and sample weights."""
+        layout, X, y, weights = validate(self, X, y, **options)
+        y = arrays.to_numpy(y)
+        for kind in ((bool, np.bool_), (int, np.integer)) if y.dtype == object and y.ndim == 1 and len(y) else ():
+            if all(type(label) is kind[0] or isinstance(label, kind[1]) for label in y):
+                y = np.array(y.tolist())  # booleans or integers stored as objects
         try:
             np.unique(y)
             if len(y):
@@ -210,13 +213,10 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             ) from None
         except ValueError as error:
             raise ValueError(f"{error} Use LSSVR for numbers.") from None
-        return layout, X, y
-
-    def _count_labels(self, y: Any, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        labels, codes = np.unique(y, return_inverse=True)
-        return labels, np.bincount(codes, weights, len(labels))
+        return layout, X, y, weights
 
     def _with_classes(self, layout: Layout, labels: Any, totals: Any, rows: int, classes: Any = None) -> Layout:
+        """The layout with the classes and their weights; `classes` are those of later rows as well."""
         found = labels if classes is None else np.unique(arrays.to_numpy(classes))
         if classes is None and labels.dtype.kind == "f" and rows > 20 and len(labels) > rows / 2:
             raise ValueError(
@@ -240,15 +240,6 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             )
         outputs = 1 if len(found) == 2 else len(found)
         return replace(layout, single=len(found) == 2, outputs=outputs, classes=found, class_factors=factors)
-
-    def _coded(self, layout: Layout, X: Array, y: np.ndarray, weights: np.ndarray) -> Table:
-        """Rows with coded targets, and weights times class weights."""
-        assert layout.classes is not None
-        codes = class_codes(y, layout.classes, "pass all classes to the first partial_fit as classes=[...]")
-        factors = layout.class_factors
-        if factors is None:  # of a file of version 0.1
-            factors = class_factors(self.class_weight, layout.classes, np.ones(len(layout.classes)))
-        return Table(layout, X, same_kind(coded(codes, layout), X), same_kind(weights * factors[codes], X))
 
     @on_rows
     def decision_function(self, X: ArrayLike) -> Array:
@@ -311,7 +302,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         check_coverage(coverage)
         probability = self._probabilities(X, "predict_set")
         fitted = self.fitted_
-        self._require_loo(fitted.members, "Prediction sets need leave-one-out residuals")
+        require_loo(fitted.members, self.steps, "Prediction sets need leave-one-out residuals")
         rows = fitted.loo_values
         assert rows is not None
         positive = rows.given > 0
@@ -324,14 +315,6 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         from sklearn.metrics import accuracy_score
 
         return score_of(accuracy_score, self.predict(X), y, sample_weight)
-
-
-def plain_labels(y: np.ndarray) -> np.ndarray:
-    """Labels stored as objects, but all booleans or all integers, as an array of that type; others unchanged."""
-    for kind in (bool, int) if y.dtype == object and y.ndim == 1 and len(y) else ():
-        if all(isinstance(label, np.bool_ if kind is bool else np.integer) or type(label) is kind for label in y):
-            return np.array(y.tolist())
-    return y
 
 
 def class_factors(class_weight: Any, classes: np.ndarray, totals: np.ndarray) -> np.ndarray:

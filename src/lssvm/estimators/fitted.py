@@ -282,8 +282,17 @@ class FittedModel(Record):
     scale: tuple[np.ndarray, NoiseScale | None] | None = field(default=None, metadata={"cached": True})
 
     @classmethod
-    def stack(cls, members: Sequence[Member], shares: Sequence[float] | None = None) -> Self:
-        """The average of members with the given weights, or with those that leave-one-out chooses; without zeros."""
+    def combine(
+        cls, members: Sequence[Member], steps: Any = None, *, is_stack: bool, shares: Sequence[float] | None = None
+    ) -> Self:
+        """The model of a single member, or the average of several, of which those without weight are left out.
+
+        The weights are given, or chosen by leave-one-out; `steps` are those of the estimator, for messages.
+        """
+        if not is_stack:
+            return cls((members[0],))
+        members = [member.completed() for member in members]
+        require_loo(members, steps, "kernels.Stack weights its models by leave-one-out residuals")
         weights, losses, loss = _weigh(members, shares)
         kept = [place for place, weight in enumerate(weights) if weight > 0]
         paths = [member.path or Bunch() for member in members]
@@ -382,7 +391,8 @@ class FittedModel(Record):
 
     def attributes(self) -> dict[str, Any]:
         """The public attributes of the estimator, apart from those about its members."""
-        layout, one, fit = self.layout, self.members[0], self.fit
+        one = self.members[0]
+        layout, fit = one.layout, one.fit
         rows = None if fit.loo_residuals is None else self.loo_values
         if self.is_stack:
             supports: list[Any] = [member.fit.support for member in self.members]
@@ -414,32 +424,35 @@ class FittedModel(Record):
         return {**layout.attributes, **found, "path_": self.stack_path if self.is_listed else one.path}
 
 
+def require_loo(members: Sequence[Member], steps: Any, what: str) -> None:
+    """Raise ValueError if a step has set coefficients, so that leave-one-out residuals are not known."""
+    values: Any = [member.loo_values or member.known_sample for member in members]  # which may raise an error
+    if any(np.isnan(one.residuals).any() for one in values):
+        remedy = "set refit=True (Adaline: final_solve=True)"
+        raise ValueError(f"{what}, which are not known after {steps!r}: {remedy}.")
+
+
 def _weigh(members: Sequence[Member], given: Sequence[float] | None) -> tuple[np.ndarray, np.ndarray, float]:
     """The weights of the members of a stack, as given or chosen, and losses: of the members, of the stack.
 
     They are mean squares or, for classes, log losses.
     """
     rows: list[Any] = [member.loo_values for member in members]
-    weights = rows[0].given
+    problems: list[Any] = [member.problem for member in members]
+    weights, found = rows[0].given, None if given is None else np.array(given)
     if members[0].layout.classes is not None:
         places = np.arange(len(weights)), rows[0].codes
         parts = zip(members, rows, strict=True)
         own = np.maximum([member.loo_probabilities(one)[places] for member, one in parts], SURE)
-        found = mixture_weights(own, weights) if given is None else np.array(given)
+        found = mixture_weights(own, weights) if found is None else found
         losses = -np.log(np.vstack([own, found @ own]))
     else:
         residuals = np.stack([one.residuals for one in rows])
-        found = _average_weights(members, residuals, weights) if given is None else np.array(given)
+        if found is None and all(problems) and weighs_by_folds(problems):
+            found = average_weights(residuals_of_folds(problems), weights)
+        elif found is None:
+            widths = [0 if problem is None else chosen_widths(problem) for problem in problems]
+            found = average_weights(residuals, weights, widths)
         losses = np.stack([np.sum(r**2, axis=1) for r in (*residuals, np.tensordot(found, residuals, axes=1))])
     means = np.average(losses, axis=1, weights=weights)
     return found, means[:-1], float(means[-1])
-
-
-def _average_weights(members: Sequence[Member], residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The weights of regression models with the given leave-one-out residuals and sample weights."""
-    problems = [member.problem for member in members]
-    known = [problem for problem in problems if problem is not None]
-    if len(known) == len(problems) and weighs_by_folds(known):
-        return average_weights(residuals_of_folds(known), weights)
-    widths = [0 if problem is None else chosen_widths(problem) for problem in problems]
-    return average_weights(residuals, weights, widths)

@@ -44,6 +44,13 @@ class Layout:
     classes: Annotated[np.ndarray, values("classes", kinds="biufOUT", finite=False)] | None = None
     class_factors: Annotated[np.ndarray, values("classes", low=0.0)] | None = None  # weights; None in files of 0.1
 
+    @classmethod
+    def of(cls, seen: Any, columns: Columns | None, y: Any) -> Layout:
+        """The layout of a fit without classes, from what scikit-learn has `seen` in X."""
+        single = np.ndim(y) < 2
+        names = getattr(seen, "feature_names_in_", None)
+        return cls(seen.n_features_in_, names, columns, single, 1 if single else np.shape(y)[1])
+
     @property
     def attributes(self) -> dict[str, Any]:
         """The public attributes of a fitted model."""
@@ -63,7 +70,7 @@ class Layout:
     @property
     def groups(self) -> np.ndarray | None:
         """The numbers of the inputs of the encoded columns; None if every column is an input."""
-        return None if self.columns is None else self.columns.groups
+        return None if self.encoder is None else self.encoder.groups
 
     def squeezed(self, values: Any) -> Any:
         """Values (rows, outputs) in the form in which y was given."""
@@ -89,6 +96,15 @@ class Table:
     X: Array
     targets: Array
     weights: Array
+
+    @classmethod
+    def of(cls, layout: Layout, X: Array, y: Array, weights: Array) -> Table:
+        """The table of targets (rows, outputs), or of labels, from the sample weights."""
+        if layout.classes is not None:
+            remedy = "pass all classes to the first partial_fit as classes=[...]"
+            y = same_kind(coded(class_codes(y, layout.classes, remedy), layout), X)
+            weights = weights * layout.class_weights(y)
+        return cls(layout, X, y, same_kind(weights, X))
 
 
 def class_codes(labels: np.ndarray, classes: np.ndarray, remedy: str) -> np.ndarray:

@@ -15,7 +15,7 @@ from ..arrays import Array, ArrayLike
 from ..coding import CODINGS, pair_work
 from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Stack, as_kernel
 from ..losses import LOSSES
-from ..problem import CHECKED_ROWS, Problem, Step, varying_inputs
+from ..problem import CHECKED_ROWS, Problem, Step
 from ..progress import work
 from ..robust import WeightFunction, as_weight_function
 from ..rules import List, Rule, number, one_of, shown
@@ -151,7 +151,7 @@ def default_portfolio(problem: Problem) -> Kernel:
     members, and a very wide one extrapolates badly: the error on abalone was 5 % larger with it. The first member
     chooses the basis of all. A cell of 1e200 is too large for products of rows, but not for distances.
     """
-    several = varying_inputs(problem) > 1
+    several = problem.spreads.varying_inputs > 1
     if len(problem.rows) <= FULL_PORTFOLIO:
         members: list[Kernel] = [RBF(), Matern()]
         members += [RBF(ard=True), Matern(ard=True), Matern(nu=0.5, ard=True)] if several else [Matern(nu=0.5)]

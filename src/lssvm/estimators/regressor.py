@@ -19,9 +19,9 @@ from ..intervals.scale import NoiseScale, noise_scale
 from ..progress import counted
 from .base import on_rows
 from .chunks import ChunkedLSSVM
-from .fitted import OVERFLOW
-from .layout import Layout, Table, same_kind
-from .validation import check_coverage, encoded_rows, refuse_times, score_of, validate
+from .fitted import OVERFLOW, require_loo
+from .layout import Layout, same_kind
+from .validation import check_columns, check_coverage, encoded_rows, score_of, validate
 
 METHODS = ("auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+")
 
@@ -114,10 +114,10 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
     (133,)
     """
 
-    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, Array]:
-        """Validated rows and targets."""
-        refuse_times("y", y)
-        layout, X, y = validate(self, X, y, multi_output=True, **options)
+    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, Array, np.ndarray]:
+        """Validated rows, targets (rows, outputs) and sample weights."""
+        check_columns("y", y)
+        layout, X, y, weights = validate(self, X, y, multi_output=True, **options)
         if issparse(y):
             raise TypeError("y is a sparse matrix: give a dense array.")
         try:
@@ -129,15 +129,11 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         largest = float(arrays.namespace(y).max(arrays.namespace(y).abs(y))) if 0 not in y.shape else 0.0
         if not largest <= 1e150:
             raise ValueError(f"y contains values as large as {largest:.3g}, whose squares may overflow: rescale y.")
-        return layout, X, y
-
-    def _coded(self, layout: Layout, X: Array, y: Array, weights: np.ndarray) -> Table:
-        """Rows with targets (rows, outputs)."""
         targets = y[:, None] if y.ndim == 1 else y
         if targets.shape[1] != layout.outputs:
             found = counted(targets.shape[1], "output")
             raise ValueError(f"y has {found}, but the model was fitted with {layout.outputs}: give the same outputs.")
-        return Table(layout, X, targets, same_kind(weights, X))
+        return layout, X, targets, weights
 
     @on_rows
     def predict(self, X: ArrayLike) -> Array:
@@ -305,7 +301,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
     def _loo_model(self) -> LooModel:
         """The leave-one-out values behind all intervals."""
         members = self._completed().members
-        self._require_loo(members, "Intervals need leave-one-out residuals")
+        require_loo(members, self.steps, "Intervals need leave-one-out residuals")
         parts = [member.loo_model for member in members]
         return parts[0] if len(parts) == 1 else StackedLoo(parts, list(self.fitted_.shares))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime
 import reprlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Real
@@ -18,10 +19,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import arrays
 from ..arrays import Array
 from ..progress import counted
-from ..tables import Columns, as_table, column_names, is_missing, refuse_equal_names, refuse_lazy, series_of
+from ..tables import Column, Columns, as_table, column_names, is_missing, series_of
 from .layout import Layout, unfitted
 
 NO_TARGETS = "no_validation"  # scikit-learn's mark of a missing y
+ANY_CELLS: dict[str, Any] = {"dtype": object, "ensure_all_finite": False, "ensure_min_samples": 0}
 
 # Parts of the messages of NumPy, pandas and scikit-learn about cells that are not numeric.
 NOT_NUMBERS = (
@@ -74,7 +76,7 @@ def validate(
     encode: bool = True,
     least: int = 1,
     multi_output: bool = False,
-) -> tuple[Layout, Array, Any]:
+) -> tuple[Layout, Array, Any, np.ndarray]:
     """scikit-learn's validation, with a copy of X and with messages that name the argument and the column.
 
     Columns that are not numeric, and missing cells, are encoded as `lssvm.tables` describes; without a `layout`, how
@@ -96,20 +98,19 @@ def validate(
 
     Returns
     -------
-    layout, X, y
-        X is on its device, y is an array of NumPy; without y, None.
+    layout, X, y, weights
+        X is on its device, y is an array of NumPy; without y, None. The sample weights are an array of NumPy.
     """
+    X, y = as_table("X", X), as_table("y", y)
     for name, values in (("X", X), ("y", y)):
-        refuse_lazy(name, values)
         if np.ma.is_masked(values):
             raise ValueError(f"{name} is a masked array with masked values: fill them in, or remove their rows.")
     y = arrays.to_numpy(y) if arrays.is_foreign(y) or isinstance(y, np.ndarray) else y
     refuse_missing(y)
-    X = as_table(X)
     if least == 0 and not (X.shape[0] if hasattr(X, "shape") else len(X)):  # a chunk without rows
         assert layout is not None
         width = len(layout.sources) if encode else layout.n_features
-        return layout, np.zeros((0, width)), np.zeros((0, *np.shape(y)[1:]))
+        return layout, np.zeros((0, width)), np.zeros((0, *np.shape(y)[1:])), np.zeros(0)
     seen = copy.copy(model)  # which scikit-learn writes to
     vars(seen).pop("feature_names_in_", None)
     vars(seen).update({} if layout is None else layout.attributes)
@@ -117,8 +118,7 @@ def validate(
         if arrays.is_foreign(X):
             columns, X = _device_rows(seen, X, layout, sample_weight, encode=encode, least=least)
         else:
-            refuse_equal_names(X)
-            refuse_times("X", X)
+            check_columns("X", X)
             columns, X = _rows(seen, X, layout, sample_weight, encode=encode, least=least)
     if isinstance(y, str) and y == NO_TARGETS:
         y = None
@@ -126,31 +126,18 @@ def validate(
         with _explained("y", y, fitted=False):
             zeros = np.zeros((X.shape[0], 1))
             y = check_X_y(zeros, y, multi_output=multi_output, ensure_min_samples=least, estimator=seen)[1]
-    return layout or _new_layout(seen, columns, y), X, y
-
-
-def _new_layout(seen: Any, columns: Columns | None, y: Any) -> Layout:
-    """The layout of what scikit-learn has seen."""
-    single = np.ndim(y) < 2
-    names = getattr(seen, "feature_names_in_", None)
-    return Layout(seen.n_features_in_, names, columns, single, 1 if single else np.shape(y)[1])
+    return layout or Layout.of(seen, columns, y), X, y, check_weights(sample_weight, X.shape[0], least)
 
 
 def first_layout(model: Any, X: Any, y: Any) -> Layout:
     """The layout of chunks from the first one; what the columns contain is learned from a sample of all rows."""
-    refuse_lazy("X", X)
-    X = as_table(X)
-    refuse_equal_names(X)
-    seen = unfitted(model)
+    X, seen = as_table("X", X), unfitted(model)
+    check_columns("X", X)
     validate_data(seen, X, reset=True, skip_check_array=True)
     columns = None
-    if not (arrays.is_foreign(X) or _is_precomputed(model)):
-        columns = _columns(model, X, None) or Columns.of_numbers(column_names(X, seen.n_features_in_))
-    return _new_layout(seen, columns, y)
-
-
-def _is_precomputed(model: Any) -> bool:
-    return bool(getattr(model.kernel, "is_precomputed", False))
+    if not arrays.is_foreign(X):
+        columns = _columns(model, X, None) or Columns(tuple(map(Column, column_names(X, seen.n_features_in_))))
+    return Layout.of(seen, columns, y)
 
 
 def _columns(model: Any, X: Any, layout: Layout | None) -> Columns | None:
@@ -158,13 +145,11 @@ def _columns(model: Any, X: Any, layout: Layout | None) -> Columns | None:
     if layout is not None:
         return layout.columns
     requested = model.categorical_features
-    if _is_precomputed(model):
+    is_default = requested is None or (isinstance(requested, str) and requested == "from_dtype")
+    is_frame = series_of(X) is not None
+    if getattr(model.kernel, "is_precomputed", False) or (is_default and not is_frame):
         return None
-    if series_of(X) is not None:
-        return Columns.of(X, requested)
-    if requested is None or (isinstance(requested, str) and requested == "from_dtype"):
-        return None
-    return Columns.of(check_array(X, dtype=object, ensure_all_finite=False, ensure_min_samples=0), requested)
+    return Columns.of(X if is_frame else check_array(X, **ANY_CELLS), requested)
 
 
 def _rows(
@@ -172,9 +157,8 @@ def _rows(
 ) -> tuple[Columns | None, Any]:
     """How the columns are encoded, and the rows."""
     first, columns, matrix = layout is None, _columns(seen, X, layout), None
-    if columns is not None and not columns.are_numbers:
-        if series_of(X) is None:
-            X = check_array(X, dtype=object, ensure_all_finite=False, ensure_min_samples=least)
+    if columns is not None and any(column.kind != "number" for column in columns.columns):
+        X = X if series_of(X) is not None else check_array(X, **ANY_CELLS)
         validate_data(seen, X, reset=first, skip_check_array=True)  # names and number of the columns
         cells = columns.read(X, fitted=not first and least > 0)
         if len(cells[0]) < least:
@@ -183,19 +167,20 @@ def _rows(
                 f"{least} is required by {type(seen).__name__}."
             )
     else:
-        filled = columns is not None or (first and not _is_precomputed(seen))
+        filled = columns is not None or (first and not getattr(seen.kernel, "is_precomputed", False))
         options = {"ensure_all_finite": "allow-nan" if filled else True, "ensure_min_samples": least}
         matrix = validate_data(seen, X, dtype=np.float64, copy=True, reset=first, **options)
         if not (filled and encode):
             return columns, matrix
-        cells, columns = list(matrix.T), columns or Columns.of_numbers(column_names(X, matrix.shape[1]))
+        cells = list(matrix.T)
+        columns = columns or Columns(tuple(map(Column, column_names(X, len(cells)))))
     if first:
         positive = check_weights(sample_weight, len(cells[0]), 0) > 0
         some = positive.any() and not positive.all()
         columns = columns.fitted([own[positive] for own in cells] if some else cells)
     if matrix is not None and columns.are_plain and not np.isnan(matrix).any():
         return columns, matrix
-    return columns, columns.encode(cells) if encode else columns.joined(cells)
+    return columns, columns.encode(cells) if encode else np.column_stack(cells)
 
 
 def _device_rows(
@@ -236,7 +221,7 @@ def _explained(name: str, values: Any, *, fitted: bool) -> Iterator[None]:
             raise ValueError(where_not_finite(values, text)) from None
         if name == "X" and not text.startswith("X: column") and any(part in text for part in NOT_NUMBERS):
             names = column_names(values, np.shape(values)[1])
-            Columns.of_numbers(names).read(values, fitted=fitted)  # raises an error that names the column
+            Columns(tuple(map(Column, names))).read(values, fitted=fitted)  # raises an error that names the column
         raise
 
 
@@ -258,11 +243,17 @@ def refuse_missing(y: Any) -> None:
         )
 
 
-def refuse_times(name: str, values: Any) -> None:
-    """Raise TypeError for dates and durations, whose numeric values depend on a unit that may differ in `predict`."""
+def check_columns(name: str, values: Any) -> None:
+    """Raise ValueError for columns of X with the same name, and TypeError for dates and durations.
+
+    Numeric values of dates and durations depend on a unit, which may differ in `predict`.
+    """
     frame = series_of(values)
     columns = [values] if frame is None else frame
     names = [None] if frame is None else column_names(values, len(columns))
+    common, count = Counter(names).most_common(1)[0] if names else (None, 0)
+    if count > 1 and name == "X":
+        raise ValueError(f"X has several columns with the name {common!r}: rename all but one, or drop them.")
     for column, cells in zip(names, columns, strict=True):
         kind = str(getattr(cells, "dtype", getattr(cells, "type", "object")))
         if kind == "object":

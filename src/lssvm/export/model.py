@@ -16,7 +16,7 @@ from ..estimators import LSSVC, LSSVR
 from ..estimators.fitted import FittedModel
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
 from ..progress import counted
-from ..tables import Columns
+from ..tables import Column, Columns
 
 Scaling = tuple[float, float, float]  # centre, scale and offset: (x - centre) scale + offset
 MATERN = {0.5: (0.0, 0.0), 1.5: (1.0, 0.0), 2.5: (1.0, 1 / 3)}  # (1 + a r + b r^2) exp(-r) for each nu
@@ -149,17 +149,13 @@ def read_model(model: Any) -> ModelContent:
         model = model.steps[-1][1]
     check_fitted(model)
     if not isinstance(model, (LSSVR, LSSVC)):
-        raise TypeError(
-            f"export takes a fitted LSSVR or LSSVC, alone or last in a Pipeline, got {type(model).__name__}."
-        )
+        raise TypeError(f"export takes a fitted LSSVR or LSSVC, perhaps in a Pipeline, got {type(model).__name__}.")
     fitted = model.fitted_ if isinstance(model, LSSVR) else model.fitted_.completed()
     layout, columns = fitted.layout, fitted.layout.n_features
     inputs = _inputs(layout.columns, columns, names)
     if scalers and (len(inputs) < columns or any(column.values for column in inputs)):
-        raise TypeError(
-            "A Pipeline before a model with categories cannot be exported: fit the model to the columns as they are, "
-            "without scalers."
-        )
+        remedy = "fit the model to the columns as they are, without scalers"
+        raise TypeError(f"A Pipeline before a model with categories cannot be exported: {remedy}.")
     if scalers:
         inputs = tuple(replace(own, scaling=way) for own, way in zip(inputs, _scaling(scalers, columns), strict=True))
     members, tables = _members(fitted, sum(column.width for column in inputs))
@@ -179,8 +175,7 @@ def read_model(model: Any) -> ModelContent:
 def _inputs(columns: Columns | None, count: int, names: list[str]) -> tuple[Input, ...]:
     """The inputs; a model without `columns` takes numbers and has no values for missing cells."""
     if columns is None:
-        columns = Columns.of_numbers(range(count))
-        columns = replace(columns, columns=tuple(replace(column, median=np.nan) for column in columns.columns))
+        columns = Columns(tuple(Column(number, median=np.nan) for number in range(count)))
     found = []
     for place, column in enumerate(columns.columns):
         if column.kind == "ignored":

@@ -45,15 +45,11 @@ def calibration_weights(
 
 def probabilities(decision: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     """Class probabilities (rows, classes) from decision values (rows, columns); rows sum to 1."""
+    logits = slopes[0] * decision
+    if decision.shape[1] == 1:  # two classes
+        logits = np.hstack([np.zeros_like(decision), np.where(decision > 0, slopes[1], slopes[0]) * decision])
     with np.errstate(under="ignore"):  # a probability of 0
-        return softmax(_logits(decision, slopes), axis=1)
-
-
-def _logits(decision: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-    if decision.shape[1] > 1:
-        return slopes[0] * decision
-    f = decision[:, 0]
-    return np.column_stack([np.zeros_like(f), np.where(f > 0, slopes[1], slopes[0]) * f])
+        return softmax(logits, axis=1)
 
 
 def set_scores(probability: np.ndarray) -> np.ndarray:

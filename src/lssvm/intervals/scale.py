@@ -11,7 +11,7 @@ import numpy as np
 from .. import arrays
 from ..arrays import Array, cached_property
 from ..kernels import Additive, Kernel, Matern
-from ..problem import Problem, columns_by_input, varying_inputs
+from ..problem import Problem, columns_by_input
 from ..robust import Hampel
 from ..rules import Penalty
 from ..tune.leave_one_out import tuned
@@ -108,7 +108,7 @@ def _problem(table: Problem, roots: np.ndarray, known: ScaleChoice | None) -> Pr
     if known is not None:
         kernel = known.kernel
     elif not kernel.is_precomputed:
-        few = varying_inputs(problem) <= ADDITIVE_COLUMNS
+        few = problem.spreads.varying_inputs <= ADDITIVE_COLUMNS
         components = None if groups is None else columns_by_input(groups)
         kernel = Additive(problem.kernel, components) if few else Matern(nu=0.5, ard=True)
     problem = problem.replace(kernel=kernel, asked=(kernel, C))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..estimators.classifier import class_factors
 from ..estimators.fitted import FittedModel, Member
 from ..estimators.layout import Layout, coded
 from ..kernels import as_kernel
@@ -27,14 +28,16 @@ def from_format1(tree: Any) -> tuple[Any, FittedModel, dict[str, Any]]:
         fitted = FittedModel(members, tuple(values["stack_weights_"].tolist()), True, values.get("path_"), *choices)
     else:
         asked = None if model.kernel is None else as_kernel(model.kernel), None if model.C is None else float(model.C)
-        fitted = FittedModel((_member(values, asked),), (1.0,), False, None, *choices)
+        fitted = FittedModel((_member(values, asked, model),), (1.0,), False, None, *choices)
     return model, fitted, {name: value for name, value in values.items() if not name.startswith("_")}
 
 
-def _member(values: dict[str, Any], asked: Any) -> Member:
+def _member(values: dict[str, Any], asked: Any, model: Any) -> Member:
     """The record of a model that is not a stack."""
     given = values.get
     single, classes, factors = values["_single_output_"], given("classes_"), given("_class_factors_")
+    if classes is not None and factors is None:  # version 0.1
+        factors = class_factors(model.class_weight, classes, np.ones(len(classes)))
     coef, problem, kept, loo = values["dual_coef_"], given("_problem_"), given("_fit_"), given("loo_residuals_")
     coef = coef.reshape(len(coef), -1)
     layout = Layout(

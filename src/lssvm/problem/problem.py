@@ -9,7 +9,7 @@ a row from the fit; its residual is then that of a new point.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,11 +36,6 @@ class Factor:
     system: System
     whitening: Whitening | None = None
 
-    @property
-    def rows(self) -> np.ndarray:
-        """Numbers of the rows with positive weight."""
-        return self.problem.rows
-
     def fit(self, C: float | None = None) -> Fit:
         """The solution for one C, by default for the one that it was factorised for."""
         C = self.C if C is None else C
@@ -55,13 +50,6 @@ class Factor:
         rounding = rounding_error(self.system, self.whitening, fit.points, C, y, weights, solution, size=size)
         return replace(fit, rounding=rounding)
 
-    def loo_path(self, C: Sequence[float]) -> Iterator[tuple[slice, Array]]:
-        """Blocks of the rows with positive weight and their leave-one-out residuals (rows, values of C, outputs).
-
-        They are accurate enough to compare values of C.
-        """
-        return self.system.loo_path([1.0 / float(value) for value in C])
-
     def criterion(self, *, classes: bool = False) -> tuple[float, Array, float]:
         """The criterion that tuning minimises, and its gradient in the log widths and in log C; the basis is fixed.
 
@@ -70,47 +58,43 @@ class Factor:
 
         The gradient in the widths has one row per leaf of the kernel and one column per column of X.
         """
-        kernel = self.problem.kernel
-        value, terms, in_C = self._criterion(classes)
-        gradient = sum(kernel.gradient(*term) for term in terms)
-        basis = None if self.whitening is None else self.problem.basis_size
-        progress.did(lambda: gradient_work(len(self.rows), basis, self.problem.X.shape[1]))
-        return value, gradient, in_C
+        kernel, X, basis = self.problem.kernel, self.problem.positive_rows()[1], None
+        lower = None if self.whitening is None else self.whitening.lower
+        value, columns, penalty, in_ridge = self.system.criterion(classes, lower)
+        if self.whitening is None:
+            gradient = kernel.gradient(X, X, columns)
+        else:
+            Z, basis = self.whitening.points, self.problem.basis_size
+            gradient = kernel.gradient(X, Z, columns) + kernel.gradient(Z, Z, penalty)
+        progress.did(lambda: gradient_work(X.shape[0], basis, X.shape[1]))
+        return value, gradient, -in_ridge
 
     def criterion_and_points(self) -> tuple[float, Array, float, Array]:
         """log PRESS and its gradient as in `criterion`, and the gradient in the basis points."""
-        kernel = self.problem.kernel
-        value, (rows, basis), in_C = self._criterion(classes=False)
-        in_widths, in_points = kernel.both_gradients(*rows)
-        Z, G = basis[1:]  # k(z, z') depends on both of its points; each pair is counted twice for the widths
-        within = kernel.both_gradients(Z, Z, G + G.T)
-        return value, in_widths + 0.5 * within[0], in_C, in_points + within[1]
+        assert self.whitening is not None
+        kernel, Z = self.problem.kernel, self.whitening.points
+        value, columns, penalty, in_ridge = self.system.criterion(False, self.whitening.lower)
+        assert penalty is not None
+        in_widths, in_points = kernel.both_gradients(self.problem.positive_rows()[1], Z, columns)
+        # k(z, z') depends on both of its points; each pair is counted twice for the widths
+        within = kernel.both_gradients(Z, Z, penalty + penalty.T)
+        return value, in_widths + 0.5 * within[0], -in_ridge, in_points + within[1]
 
     @property
     def has_point_gradient(self) -> bool:
         """True for a primal system whose basis points are linearly independent."""
         return isinstance(self.system, system.Primal) and self.whitening is not None and self.whitening.factor is None
 
-    def _criterion(self, classes: bool) -> tuple[float, list[tuple[Array, Array, Array]], float]:
-        """The criterion; X, Z and the derivative in k(X, Z) of each block of kernel values; the derivative in log C."""
-        X, whitening = self.problem.positive_rows()[1], self.whitening
-        lower = None if whitening is None else whitening.lower
-        value, columns, penalty, in_ridge = self.system.criterion(classes, lower)
-        if whitening is None:
-            return value, [(X, X, columns)], -in_ridge
-        points = whitening.points
-        return value, [(X, points, columns), (points, points, penalty)], -in_ridge
-
     def block_residuals(self, folds: Sequence[np.ndarray], C: float) -> Array:
         """y_B - f_(B)(x_B) for every fold B of row numbers, each left out as a whole, without refitting."""
         position = np.full(self.problem.X.shape[0], -1)
-        position[self.rows] = np.arange(len(self.rows))
+        position[self.problem.rows] = np.arange(len(self.problem.rows))
         inside = [position[np.asarray(fold)] for fold in folds]
         blocks = self.system.block_residuals([rows[rows >= 0] for rows in inside], 1.0 / C)
-        if len(self.rows) == self.problem.X.shape[0]:
+        if len(self.problem.rows) == self.problem.X.shape[0]:
             return blocks
         out = self.fit(C).residuals  # rows of weight 0 in a fold: predict them without the fold's other rows
-        out = arrays.put(out, self.rows, blocks)
+        out = arrays.put(out, self.problem.rows, blocks)
         for fold, local in zip(folds, inside, strict=True):
             absent = np.asarray(fold)[local < 0]
             if absent.size:
@@ -140,7 +124,8 @@ class Problem(ProblemRecord):
 
         With `quick` the leave-one-out error has about six digits, which is enough to compare settings.
         """
-        C = self._known_C() if C is None else C
+        C = self.C if C is None else C
+        assert C is not None
         rows, X, y, weights = self.positive_rows()
         if self.reduced:
             column = np.full(self.X.shape[0], -1)
@@ -151,7 +136,7 @@ class Problem(ProblemRecord):
             points = self.basis_points
             check_memory(len(rows), arrays.eigh_matrices(len(rows), X) if every else 1, self.X)
             ridge = None if every else 1.0 / C
-            dual = system.factorise_products(lambda: self.gram(X, points), y, weights, ridge)
+            dual = system.factorise_dual(lambda: self.columns(X, points, symmetric=True), y, weights, ridge)
             progress.did(lambda: work(len(rows), None, every=every))
             return Factor(self, C, dual)
         return self.factorise_primal(C, every=every, wide=True, quick=quick)
@@ -173,20 +158,12 @@ class Problem(ProblemRecord):
         phi = arrays.whiten_rows(phi, whitening.lower, system.QUICK if quick and not every else arrays.LOSS)
         if wide and whitening.rank >= len(rows) - 1:
             ridge = None if every else 1.0 / C
-            products = system.factorise_products(lambda: arrays.gram(phi.T), y, weights, ridge, phi)
+            products = system.factorise_dual(lambda: arrays.gram(phi.T), y, weights, ridge, phi)
             return Factor(self, C, products, whitening)
         tolerance = system.QUICK if quick else system.ORTHOGONAL
         primal = system.factorise_primal(phi, y, weights, 1.0 / C, every_ridge=every, tolerance=tolerance)
         progress.did(lambda: 0.7 * work(len(rows), whitening.rank, every=every))
         return Factor(self, C, primal, whitening)
-
-    def _known_C(self) -> float:
-        if self.C is None or self.kernel.is_free:
-            raise ValueError(
-                f"C={self.C!r}, kernel={self.kernel!r}: give the values that are None, or let tune.LeaveOneOut choose "
-                "them."
-            )
-        return self.C
 
     def solve(self, *, loo: bool = True) -> Fit:
         """Coefficients, residuals, leverages and exact leave-one-out residuals; robust weights are applied.
@@ -195,13 +172,17 @@ class Problem(ProblemRecord):
         """
         if self.fitted is not None:
             return self.fitted
-        fit = None
+        fit, C = None, self.C
+        if C is None or self.kernel.is_free:
+            raise ValueError(
+                f"C={C!r}, kernel={self.kernel!r}: give the values that are None, or let tune.LeaveOneOut choose them."
+            )
         if self.coefficients is not None:
-            return self.fit_of(self._known_C(), Solution(*self.coefficients))
+            return self.fit_of(C, Solution(*self.coefficients))
         if not self.fits_memory:
-            fit = self._solve_in_blocks()
+            fit = self._solve_in_blocks(C)
         elif not loo and self.is_dual and not self.reduced and arrays.is_numpy(self.X):
-            fit = self._solve_by_gradients() if len(self.rows) > ITERATIVE_ROWS else None
+            fit = self._solve_by_gradients(C) if len(self.rows) > ITERATIVE_ROWS else None
         if fit is None:
             fit = self.factorise().fit()  # the factor is not kept: the next one needs the memory
         for _ in range(0 if self.robust is None else self.robust.iterations):
@@ -211,14 +192,14 @@ class Problem(ProblemRecord):
             fit = weighted.solve(loo=loo)
         return fit
 
-    def _solve_by_gradients(self) -> Fit | None:
+    def _solve_by_gradients(self, C: float) -> Fit | None:
         """Solve the dual system by preconditioned conjugate gradients; None if they do not converge.
 
         The kernel matrix is stored if it fits in memory, and recomputed for every product otherwise.
         """
-        C, (rows, X, y, weights) = self._known_C(), self.positive_rows()
+        rows, X, y, weights = self.positive_rows()
         points, available = self.basis_points, arrays.memory(X)
-        K = self.gram(X, points) if available is None or 10 * len(rows) ** 2 <= available else None
+        K = self.columns(X, points, symmetric=True) if available is None or 10 * len(rows) ** 2 <= available else None
 
         def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
             if K is not None:
@@ -239,9 +220,9 @@ class Problem(ProblemRecord):
         solution = iterative.solve(product, factor, y, weights, 1.0 / C)
         return None if solution is None else self.fit_of(C, Solution(*solution))
 
-    def _solve_in_blocks(self) -> Fit:
+    def _solve_in_blocks(self, C: float) -> Fit:
         """Solve the primal system from sums over blocks of rows, with a second pass for the per-row results."""
-        C, whitening, (_, *rows), summed = self._known_C(), self.whitening(), self.positive_rows(), None
+        whitening, (_, *rows), summed = self.whitening(), self.positive_rows(), None
         while True:
             summed = system.solve_in_passes(lambda R: whitening.sums(whitening.steps(R), *rows), 1.0 / C, summed)
             found = whitening.row_results(summed, whitening.steps(summed.R, summed.condition), *rows)

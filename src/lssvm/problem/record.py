@@ -6,10 +6,9 @@ The random order of the rows depends on neither their given order nor the units 
 from __future__ import annotations
 
 import dataclasses
-import math
 import warnings
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -20,7 +19,7 @@ from ..kernels import Kernel
 from ..robust import WeightFunction
 from ..rules import Penalty, indices, row_weights, values
 from ..system import Solution
-from .whitening import Whitening, check_finite, whiten
+from .whitening import Whitening, whiten
 
 UNSURE = 1e-8  # relative rounding error of a leave-one-out residual above which a warning is issued: half of the digits
 KEPT = {  # what cached values depend on
@@ -56,6 +55,23 @@ class Fit:
     def predict(self, X: Array) -> Array:
         """f(x) for every row and output."""
         return self.kernel.dot(X, self.points, self.coef) + self.intercept[None, :]
+
+
+class Spreads(NamedTuple):
+    """How much the columns vary over the rows with positive weight."""
+
+    values: np.ndarray
+    """Standard deviation of every column; 1 for constant columns.
+
+    If a few extreme cells dominate it, such as 9999 for a missing value, the standard deviation of a normal
+    distribution with the same quartiles is used instead or, if these are equal, that of the cells after
+    clipping a thousandth of them at each end, at least one. Columns of the same group have the same spread: the root of
+    their total variance, which is half the mean squared distance between two rows, as for a single column.
+    """
+    constant: np.ndarray
+    """Which columns do not vary, nor any other column of their group."""
+    varying_inputs: int
+    """The number of inputs with a column that varies, at least 1: constant columns must not change a fit."""
 
 
 Coefficients = tuple[Annotated[Array, values("basis", "outputs")], Annotated[Array, values("outputs")]]
@@ -138,8 +154,8 @@ class ProblemRecord:
         return np.asarray(self.rows[order_by_content(*(arrays.take(part, self.rows) for part in (X, self.y)))])
 
     @cached_property
-    def spreads(self) -> tuple[np.ndarray, np.ndarray]:
-        """The spread of every column, see `column_spread`, and which columns are constant."""
+    def spreads(self) -> Spreads:
+        """How much the columns vary over the rows with positive weight."""
         values = arrays.to_numpy(arrays.take(self.X, self.rows))
         deviation, size = arrays.deviation_of(values)
         spread, constant = arrays.spread_of(values, deviation), deviation <= 1e-12 * size
@@ -151,15 +167,7 @@ class ProblemRecord:
         spread = np.where(constant, 1.0, spread)
         for found in (spread, constant):
             found.flags.writeable = False  # copies of the problem share them
-        return spread, constant
-
-    @cached_property
-    def log_scatter(self) -> float:
-        """log of the weighted sum of squares of the targets about their mean, which counts as 1 if it is 0."""
-        y, weights = (arrays.to_numpy(a)[self.rows] for a in (self.y, self.weights))
-        deviation = y - weights @ y / weights.sum()
-        largest = float(weights.max())
-        return math.log(float(np.sum((weights / largest) @ deviation**2)) or 1.0) + math.log(largest)
+        return Spreads(spread, constant, max(1, len(np.unique(self.inputs[~constant]))))
 
     @property
     def is_dual(self) -> bool:
@@ -225,12 +233,13 @@ class ProblemRecord:
         """The factor of the kernel matrix of the basis."""
         points = self.basis_points
         inputs = points if self.basis_rows is None else arrays.take(self.X, self.basis_rows)
-        return whiten(self.kernel, points, self.kernel.evaluate(inputs, points), quick=quick)
+        return whiten(self.kernel, points, self.columns(inputs, points), quick=quick)
 
     def binary_inputs(self) -> tuple[Array, Whitening | None]:
         """The kernel matrix of all rows or, with a smaller basis, their whitened columns and the whitening."""
         if self.is_dual:
-            return self.gram(self.X, self.kernel.basis_points(self.X, np.arange(self.X.shape[0]))), None
+            points = self.kernel.basis_points(self.X, np.arange(self.X.shape[0]))
+            return self.columns(self.X, points, symmetric=True), None
         whitening = self.whitening()
         return arrays.whiten_rows(self.columns(self.X, whitening.points), whitening.lower), whitening
 
@@ -241,14 +250,19 @@ class ProblemRecord:
         X, y, weights = (a if whole else arrays.take(a, rows) for a in (self.X, self.y, self.weights))
         return rows, X, y, weights
 
-    def columns(self, X: Array, points: Array) -> Array:
-        """The kernel columns of some points at some rows, after a check that they are finite."""
-        return check_finite(self.kernel.fill(arrays.empty((X.shape[0], points.shape[0]), X), X, points), self.kernel)
+    def columns(self, X: Array, points: Array, *, symmetric: bool = False) -> Array:
+        """The kernel columns of some points at some rows, after a check that they are finite.
 
-    def gram(self, X: Array, points: Array) -> Array:
-        """The kernel matrix of some rows; `points` are their basis points."""
-        K = arrays.empty((X.shape[0], X.shape[0]), X)
-        return check_finite(self.kernel.fill(K, X, points, symmetric=True), self.kernel)
+        With `symmetric`, `points` are the basis points of these rows, and only half of the values are computed.
+        """
+        K = self.kernel.fill(arrays.empty((X.shape[0], points.shape[0]), X), X, points, symmetric=symmetric)
+        xp = arrays.namespace(K)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not (self.kernel.is_bounded or bool(xp.isfinite(xp.sum(K)))):
+                raise NumericalError(
+                    f"The kernel matrix of {self.kernel!r} is not finite: scale your features, or check the kernel."
+                )
+        return K
 
     def fit_of(self, C: float, solution: Solution) -> Fit:
         """The fit to all rows from the solution for those with positive weight.
@@ -287,30 +301,9 @@ def class_numbers(coded: Array) -> np.ndarray:
     return (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else np.argmax(values, axis=1)
 
 
-def column_spread(problem: ProblemRecord) -> np.ndarray:
-    """Standard deviation of every column over the rows with positive weight; 1 for constant columns.
-
-    If a few extreme cells dominate it, such as 9999 for a missing value, the standard deviation of a normal
-    distribution with the same quartiles is used instead or, if these are equal, that of the cells after
-    clipping a thousandth of them at each end, at least one. Columns of the same group have the same spread: the root of
-    their total variance, which is half the mean squared distance between two rows, as for a single column.
-    """
-    return problem.spreads[0]
-
-
-def constant_columns(problem: ProblemRecord) -> np.ndarray:
-    """Which columns do not vary over the rows with positive weight, nor any other column of their group."""
-    return problem.spreads[1]
-
-
 def columns_by_input(groups: np.ndarray) -> list[list[int]]:
     """The columns of every input, from the number of the input of every column."""
     return [np.flatnonzero(groups == number).tolist() for number in range(groups[-1] + 1)]
-
-
-def varying_inputs(problem: ProblemRecord) -> int:
-    """The number of inputs with a column that varies, at least 1: constant columns must not change a fit."""
-    return max(1, len(np.unique(problem.inputs[~constant_columns(problem)])))
 
 
 def warn_of_leverage(largest: float) -> None:

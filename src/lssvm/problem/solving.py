@@ -27,12 +27,12 @@ FRACTIONS = (1e-8, 1e-6, 1e-4, 1e-2)
 NOT_CONVERGED = 1e-6  # that from which a warning is issued
 
 
-def refit_stably(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem]) -> tuple[Problem, Fit, float]:
+def refit_stably(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem]) -> tuple[Problem, Fit]:
     """The fit itself or, if a dense fit has lost digits, one of the same functions on a basis that keeps them.
 
     The coefficients of a dense fit are C times residuals: with a kernel of finite rank (linear, polynomial) and inputs
     far from 0, or with a large C, their sums cancel. The coefficients of the kernel's own spanning points, or of
-    linearly independent rows, do not. The last value is the rounding error that is left.
+    linearly independent rows, do not. The fit has the rounding error that is left.
     """
     lost = lost_digits(problem, fit)
     if not lost <= LOST_DIGITS or (lost > FINITE_DIGITS and _spanning(problem) is not None):
@@ -43,7 +43,7 @@ def refit_stably(problem: Problem, fit: Fit, retuned: Callable[[Problem], Proble
             left = max(lost_digits(smaller, found), least)
             if left < lost:
                 problem, fit, lost = smaller, found, left
-    return problem, replace(fit, rounding=0.0), lost
+    return problem, replace(fit, rounding=lost)
 
 
 def stable_basis(problem: Problem) -> tuple[Problem | None, float]:

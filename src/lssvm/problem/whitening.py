@@ -11,7 +11,7 @@ from typing import Annotated
 import numpy as np
 
 from .. import arrays, progress, system
-from ..arrays import EPS, Array, NumericalError, cached_property
+from ..arrays import EPS, Array, cached_property
 from ..kernels import Kernel
 from ..progress import share_of_work
 from ..rules import indices, values
@@ -132,7 +132,6 @@ def whiten(kernel: Kernel, points: Array, K: Array, *, quick: bool = False) -> W
 
     With `quick`, to compare settings, a small penalty replaces pivoting on accelerators, where pivoting is expensive.
     """
-    check_finite(K, kernel)
     xp = arrays.namespace(K)
     n, tolerance = K.shape[0], smallest_pivot(K)
     L = arrays.cholesky(0.5 * (K + K.T))
@@ -159,18 +158,6 @@ def independent_rows(K: Array) -> np.ndarray:
 def smallest_pivot(K: Array) -> float:
     xp = arrays.namespace(K)
     return K.shape[0] * EPS * max(float(xp.max(xp.linalg.diagonal(K))), 0.0)
-
-
-def check_finite(K: Array, kernel: Kernel) -> Array:
-    """The kernel matrix itself, after a check that it is finite."""
-    xp = arrays.namespace(K)
-    with np.errstate(over="ignore", invalid="ignore"):
-        finite = kernel.is_bounded or bool(xp.isfinite(xp.sum(K)))
-    if not finite:
-        raise NumericalError(
-            f"The kernel matrix of {kernel!r} is not finite: scale your features, or check the kernel."
-        )
-    return K
 
 
 # Rounding errors ------------------------------------------------------------------------------------------------------
@@ -212,17 +199,13 @@ def rounding_error(
     # |H z| <= |z| for rows of equal weight, and a leave-one-out residual is e/(1 - h): ordinary fits end here
     complement = float(xp.min(xp.clip(1.0 - leverage, EPS, None)))
     reach = 2.0 * math.sqrt(y.shape[0] * float(xp.max(weights)) / float(xp.min(weights))) / complement
-    near = system.close_to_one(leverage)
-
-    def is_small(moves: Array) -> bool:
-        return bool(xp.all(reach * moves <= SURELY_KEPT * spread))
-
+    surely_kept = SURELY_KEPT * spread / reach
     if whitening is None:
         if factorised.diagonal is None:
             return 0.0
         diagonal = xp.sqrt(xp.abs(factorised.diagonal))
         size = EPS * C * norm(diagonal[:, None] * e)
-        if is_small(float(xp.max(diagonal)) * size):
+        if bool(xp.all(float(xp.max(diagonal)) * size <= surely_kept)):
             return 0.0
         fitted, missed = (moves[:, None] * size for moves in factorised.noise(lam)[0])
         return max(share(fitted, 0.0 * fitted), share(missed, loo))
@@ -235,9 +218,10 @@ def rounding_error(
             return 1.0
     diagonal = xp.sqrt(arrays.row_squares(whitening.lower))[:, None]
     beta = norm(diagonal * arrays.solve_lower(whitening.lower, whitening.contract(solution.coef), transpose=True))
-    largest = min(float(xp.max(diagonal)), size)
+    largest, near = min(float(xp.max(diagonal)), size), system.close_to_one(leverage)
     of_targets, of_gradient = EPS * largest * beta, EPS * (largest * norm(e) + lam * beta)
-    if is_small(of_targets) and not (near.size or from_sums or whitening.kernel.has_finite_rank):
+    surely = bool(xp.all(of_targets <= surely_kept))
+    if surely and not (near.size or from_sums or whitening.kernel.has_finite_rank):
         return 0.0
     first, second = factorised.noise(lam, whitening.lower)
     plain = [moves[:, None] * of_targets for moves in first]

@@ -12,7 +12,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays, progress
 from ..kernels import Kernel
-from ..problem import Problem, Step, column_spread
+from ..problem import Problem, Step
 from ..progress import counted
 from ..rules import Count, Rule, Seed, shown
 from ..system import iterative
@@ -20,7 +20,7 @@ from ..tune import LeaveOneOut
 from ..tune.choose_C import best_C, most_for_C, warn_at_edge, with_best_C
 from ..tune.constants import CONSTANTS, sample_of
 from ..tune.leave_one_out import tuned
-from ..tune.widths import Candidate, Criterion, WidthSearch, choices
+from ..tune.widths import Candidate, Criterion, WidthSearch
 from .common import check_found, kernel_rows, provisional
 
 SIZES = (500, 1000, 2000)  # sizes of `Random()`; the first two are compared
@@ -260,7 +260,7 @@ class KMeans(Step):
         if problem.kernel.is_precomputed:
             raise ValueError("KMeans needs feature columns, which kernels.Precomputed does not have: use e.g. Random.")
         rows = problem.rows
-        spread = column_spread(problem)
+        spread = problem.spreads.values
         X = arrays.to_numpy(arrays.take(problem.X, rows)) / spread
         distinct = np.unique(X, axis=0)
         if len(distinct) > self.n:
@@ -316,7 +316,8 @@ class Learned(Step):
         draw = check_random_state(self.random_state)
         order, seed = draw.permutation(problem.rows), draw.randint(2**31)
         candidates = np.sort(order[: max(5000, 10 * self.n)])
-        kernels, descents = choices(problem.kernel), []
+        kernel, descents = problem.kernel, []
+        kernels = kernel.parts if kernel.is_choice else [kernel]
         for kernel in kernels:
             known = tuned(problem.with_basis(order[: self.n], kernel=kernel, asked=None), on_all_rows=False)
             if known.robust is not None:  # keep the weights of the initial model
@@ -351,7 +352,7 @@ class Learned(Step):
             yield Bunch(score=0.0, losses=np.zeros(1), loo=0.0, kernel=known.kernel, points=points)
             return
         inputs, targets, weights = (arrays.take(a, held) for a in (known.X, known.y, known.weights))
-        spread, part = column_spread(known), known.subset(sample)
+        spread, part = known.spreads.values, known.subset(sample)
         start = Candidate(known.kernel, float(known.C or 1.0))
         search = WidthSearch(Criterion(part.replace(C=C), spread), asked, start, many=True)
         matters = np.any(np.isfinite(search.logs), axis=0) | (len(search.logs) == 0)  # columns that are not dropped
@@ -363,7 +364,7 @@ class Learned(Step):
             solution = factor.system.solution(1.0 / factor.C, careful=False)
             residuals = targets - factor.columns(inputs) @ solution.coef - solution.intercept[None, :]
             losses = _weighted_squares(residuals, weights)
-            loo = _weighted_squares(solution.loo_residuals, arrays.take(part.weights, factor.rows))
+            loo = _weighted_squares(solution.loo_residuals, arrays.take(part.weights, factor.problem.rows))
             yield Bunch(score=float(losses.mean()), losses=losses, loo=loo.mean(), kernel=at.kernel, points=points)
             if not factor.has_point_gradient:
                 return

@@ -238,11 +238,11 @@ class _Path:
         place = np.arange(len(support))  # columns of K
         while True:
             start, at = place, own[place]
-            inverse = system.dual_inverse(K[np.ix_(at, place)], y[at], v[at], ridge)
-            if inverse is None:  # the user's own matrix is not positive definite
+            dual = system.factorise_dual(K[np.ix_(at, place)].copy, y[at], v[at], ridge)
+            if dual.ridge is None:  # the user's own matrix is not positive definite
                 return self._refit(problem, support[place])
-            (P, a), w = inverse, np.sqrt(v[at, None])
-            elimination, alive = Elimination(P, 0), np.arange(len(place))
+            a, w = dual.scaled, np.sqrt(v[at, None])
+            elimination, alive = Elimination(dual.with_inverse().P, 0), np.arange(len(place))
             while 2 * len(place) > len(start):
                 at, a_now, w_now = own[place], a[alive], w[alive]
                 coef[:] = 0.0
@@ -316,16 +316,15 @@ def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None
         return columns, *(arrays.to_numpy(a) + 0.0 for a in (coef, solution.residuals, complement))
     rows = problem.rows
     points = problem.kernel.basis_points(problem.X, rows)
-    K = problem.gram(arrays.take(problem.X, rows), points)
+    K = problem.columns(arrays.take(problem.X, rows), points, symmetric=True)
     weights = arrays.take(problem.weights, rows)
 
-    whitening, dual = whiten(problem.kernel, points, K), None
-    if whitening.factor is None:
-        dual = system.dual_inverse(K + 0.0, arrays.take(problem.y, rows), weights, ridge)
-    if dual is None:
+    whitening = whiten(problem.kernel, points, K)
+    dual = system.factorise_dual(lambda: K + 0.0, arrays.take(problem.y, rows), weights, ridge).with_inverse()
+    if whitening.factor is not None or dual.ridge is None:
         return None
     inverse = arrays.gram_of_lower(arrays.invert_lower(whitening.lower)) / ridge
-    inverse, P, a, w = (arrays.to_numpy(part) for part in (inverse, *dual, weights[:, None] ** 0.5))
+    inverse, P, a, w = (arrays.to_numpy(part) for part in (inverse, dual.P, dual.scaled, weights[:, None] ** 0.5))
     columns = np.empty((size, 2 * size))
     left = np.multiply(P, w, out=columns[:, :size])
     right = np.multiply(left, w.T / -ridge, out=columns[:, size:])

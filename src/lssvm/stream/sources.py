@@ -256,6 +256,12 @@ def smallest_keys(draw: np.random.Generator, size: int, rows: int) -> np.ndarray
     return -np.expm1(-np.cumsum(draw.exponential(size=size) / (rows - np.arange(size))))
 
 
+def label_totals(labels: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct labels, and the sum of the weights of each."""
+    found, places = np.unique(labels, return_inverse=True)
+    return found, np.bincount(places, weights, len(found))
+
+
 @dataclass(frozen=True)
 class Scan:
     """Results of the first pass: a sample, and the labels with their total weights.
@@ -274,8 +280,8 @@ class Scan:
         pair = [*self.labels[:1].tolist(), *other.labels[:1].tolist()]
         if len(pair) == 2 and isinstance(pair[0], str) != isinstance(pair[1], str):
             raise ValueError(f"y contains labels of several types ({pair[0]!r}, {pair[1]!r}): use one type.")
-        labels, place = np.unique(np.concatenate([self.labels, other.labels]), return_inverse=True)
-        weights = np.bincount(place, np.concatenate([self.label_weights, other.label_weights]), len(labels))
+        parts = (self.labels, other.labels), (self.label_weights, other.label_weights)
+        labels, weights = label_totals(*map(np.concatenate, parts))
         sample, fingerprint = self.sample + other.sample, self.fingerprint + other.fingerprint
         return Scan(self.positive_rows + other.positive_rows, sample, labels, weights, fingerprint)
 

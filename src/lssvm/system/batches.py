@@ -11,8 +11,8 @@ Other losses need Newton's method, which solves one problem after the other: it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
@@ -30,7 +30,6 @@ ROUGH = 1e-2  # the same to compare settings
 WORK = 2**24  # largest sum of cubed sizes in a batch of several problems: enough for a thread at a time
 
 Binaries = list[tuple[np.ndarray, np.ndarray]]  # rows and targets of each problem
-Gradient = Callable[[np.ndarray], tuple[np.ndarray, float]]
 
 
 @dataclass(frozen=True)
@@ -48,12 +47,41 @@ class Batch:
 class PairSolution:
     """Solved binary problems; the entries of rows that are not part of a problem are 0."""
 
+    pairs: BatchedPairs
     coef: np.ndarray  # (rows, problems)
     intercept: np.ndarray  # (problems,)
     decision: np.ndarray  # (rows, problems)
     loo: np.ndarray  # (rows, problems): leave-one-out values
-    gradient: Gradient
-    """The derivatives in K and log C of a function of the leave-one-out values, from its derivatives in these."""
+    solved: list[tuple[Batch, Any]]  # each batch, with what its derivatives are computed from
+    is_quadratic: bool  # the loss
+
+    def gradient(self, in_loo: np.ndarray) -> tuple[np.ndarray, float]:
+        """The derivatives in K and log C of a function of the leave-one-out values, from its derivatives in these."""
+        parts: dict[int, tuple[np.ndarray, float]] = {}
+
+        def differentiate(place: int) -> None:
+            """As `BinaryProblem.loo_gradient`, but not symmetric: only sums with symmetric matrices are needed."""
+            batch, found = self.solved[place]
+            g = in_loo[batch.rows[:, :, None], batch.numbers[:, None, :]] * batch.inside[:, :, None]
+            if self.is_quadratic:
+                P, a, q, ridge = found
+                scaled = P * (-np.sum(g * a, axis=2) / q**2)[:, None, :]
+                part = scaled @ P
+                part += np.matmul(P @ (g / q[:, :, None]), a.transpose(0, 2, 1), out=scaled)
+                parts[place] = part, -float(np.sum(np.einsum("gii->gi", part) * ridge))
+            else:
+                problem, fit, K = found
+                G, in_C = problem.loo_gradient(fit, K, g[0, :, 0])
+                parts[place] = G[None], in_C
+
+        run_each_alone(differentiate, range(len(self.solved)))
+        G, total = np.zeros((len(in_loo), len(in_loo))), 0.0
+        for place, (batch, _) in enumerate(self.solved):
+            total += parts[place][1]
+            for own, part in zip(batch.numbers, parts[place][0], strict=True):
+                for whole, inner in self.pairs.blocks[own[0]]:
+                    G[whole] += part[inner]
+        return G, total
 
 
 class BatchedPairs:
@@ -61,8 +89,7 @@ class BatchedPairs:
 
     def __init__(self, columns: Binaries, weights: np.ndarray) -> None:
         self.columns, self.weights = columns, weights
-        # rows of problems as slices: two per pair of classes if the rows of a search are sorted by class
-        self.runs = [_runs(rows) for rows, _ in columns]
+        self.blocks = [_blocks(rows) for rows, _ in columns]
         sizes = np.array([len(rows) for rows, _ in columns])
         self.alone = [self._batch(np.array([[number]])) for number in np.flatnonzero(sizes)]
         self.batches = []
@@ -96,54 +123,35 @@ class BatchedPairs:
         batches = self.batches if loss.is_quadratic else self.alone
         coef, decision, loo = (np.zeros((len(K), len(self.columns))) for _ in range(3))
         intercept = np.zeros(len(self.columns))
-        gradients: dict[int, Gradient] = {}
+        solved: list[Any] = [None] * len(batches)
 
         def solve(place: int) -> None:
             batch = batches[place]
-            A = self._blocks(K, batch)
+            A = np.zeros((*batch.rows.shape, batch.rows.shape[1]))  # of every system; 0 for padding
+            for own, part in zip(batch.numbers, A, strict=True):
+                for whole, inner in self.blocks[own[0]]:
+                    part[inner] = K[whole]
             if loss.is_quadratic:
-                found, gradients[place] = _least_squares(A, batch, C)
+                found, known = _least_squares(A, batch, C)
             else:
                 first = None if start is None else start[batch.rows[0], batch.numbers[0, 0]]
-                found, gradients[place] = _newton(A[0], batch, C, loss, first, with_gradient)
+                tolerance = TOLERANCE if with_gradient else ROUGH
+                problem = BinaryProblem(batch.targets[0, :, 0], batch.weights[0], C, loss, first, tolerance)
+                fit = problem.solve(A[0], inverse=with_gradient)
+                found = (*(value[None, :, None] for value in (fit.coef, fit.decision, fit.loo)), fit.intercept)
+                known = problem, fit, A[0]
+            solved[place] = batch, known
             *values, intercept[batch.numbers] = found
             system, row = np.nonzero(batch.inside)
             for out, own in zip((coef, decision, loo), values, strict=True):
                 out[batch.rows[system, row, None], batch.numbers[system]] = own[system, row]
 
-        def gradient(in_loo: np.ndarray) -> tuple[np.ndarray, float]:
-            parts: dict[int, tuple[np.ndarray, float]] = {}
-
-            def differentiate(place: int) -> None:
-                batch = batches[place]
-                own = in_loo[batch.rows[:, :, None], batch.numbers[:, None, :]] * batch.inside[:, :, None]
-                parts[place] = gradients[place](own)
-
-            run_each_alone(differentiate, range(len(batches)))
-            G, in_C = np.zeros_like(K), 0.0
-            for place, batch in enumerate(batches):
-                in_C += parts[place][1]
-                for own, part in zip(batch.numbers, parts[place][0], strict=True):
-                    for rows, inner in self.runs[own[0]]:
-                        for columns, other in self.runs[own[0]]:
-                            G[rows, columns] += part[inner, other]
-            return G, in_C
-
         run_each_alone(solve, range(len(batches)))
-        return PairSolution(coef, intercept, decision, loo, gradient)
-
-    def _blocks(self, K: np.ndarray, batch: Batch) -> np.ndarray:
-        """The kernel matrix of every system of a batch; 0 for padding."""
-        blocks = np.zeros((*batch.rows.shape, batch.rows.shape[1]))
-        for own, part in zip(batch.numbers, blocks, strict=True):
-            for rows, inner in self.runs[own[0]]:
-                for columns, other in self.runs[own[0]]:
-                    part[inner, other] = K[rows, columns]
-        return blocks
+        return PairSolution(self, coef, intercept, decision, loo, solved, loss.is_quadratic)
 
 
-def _least_squares(A: np.ndarray, batch: Batch, C: float) -> tuple[tuple[np.ndarray, ...], Gradient]:
-    """Coefficients, decision and leave-one-out values, biases, and the gradient; A becomes P."""
+def _least_squares(A: np.ndarray, batch: Batch, C: float) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Coefficients, decision and leave-one-out values and biases, and what derivatives need; A becomes P."""
     ridge, t = 1.0 / (C * batch.weights), batch.targets
     np.einsum("gii->gi", A)[...] += np.where(batch.inside, ridge, 1.0)
     for part in A:  # LAPACK sees the transposed matrix, which is the same by symmetry
@@ -162,39 +170,17 @@ def _least_squares(A: np.ndarray, batch: Batch, C: float) -> tuple[tuple[np.ndar
     q = np.einsum("gii->gi", P)
     kept = q > LOST * before  # else the row is alone, and nothing predicts it
     a, q = (P @ t) * kept[:, :, None], np.where(kept, q, 1.0)  # q is 1 for padding
-
-    def gradient(g: np.ndarray) -> tuple[np.ndarray, float]:
-        """As `BinaryProblem.loo_gradient`; the first is not symmetric: only sums with symmetric matrices are needed."""
-        scaled = P * (-np.sum(g * a, axis=2) / q**2)[:, None, :]
-        part = scaled @ P
-        part += np.matmul(P @ (g / q[:, :, None]), a.transpose(0, 2, 1), out=scaled)
-        return part, -float(np.sum(np.einsum("gii->gi", part) * ridge))
-
     intercepts = np.einsum("gi,gik->gk", ones, t) / total
-    return (a, t - ridge[:, :, None] * a, t - a / q[:, :, None], intercepts), gradient
+    values = (a, t - ridge[:, :, None] * a, t - a / q[:, :, None], intercepts)
+    return values, (P, a, q, ridge)
 
 
-def _newton(
-    K: np.ndarray, batch: Batch, C: float, loss: Loss, start: np.ndarray | None, with_gradient: bool
-) -> tuple[tuple[np.ndarray, ...], Gradient]:
-    """As `_least_squares`, for the single problem of a batch and another loss."""
-    tolerance = TOLERANCE if with_gradient else ROUGH
-    problem = BinaryProblem(batch.targets[0, :, 0], batch.weights[0], C, loss, start, tolerance)
-    fit = problem.solve(K, inverse=with_gradient)
+def _blocks(rows: np.ndarray) -> list[tuple[tuple[slice, slice], tuple[slice, slice]]]:
+    """Blocks of consecutive rows and columns: their places in the kernel matrix of all rows and in a problem's own.
 
-    def gradient(g: np.ndarray) -> tuple[np.ndarray, float]:
-        G, in_C = problem.loo_gradient(fit, K, g[0, :, 0])
-        return G[None], in_C
-
-    values = (value[None, :, None] for value in (fit.coef, fit.decision, fit.loo))
-    return (*values, np.array([[fit.intercept]])), gradient
-
-
-def _runs(rows: np.ndarray) -> list[tuple[slice, slice]]:
-    """Consecutive rows of a problem, as slices: their places in the kernel matrix and in the problem."""
+    There are four per pair of classes if the rows of a search are sorted by class: slices are copied faster than rows.
+    """
     starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
-    ends = np.append(starts[1:], len(rows)) if len(rows) else starts
-    return [
-        (slice(int(rows[start]), int(rows[end - 1]) + 1), slice(int(start), int(end)))
-        for start, end in zip(starts, ends, strict=True)
-    ]
+    sizes = np.diff(starts, append=len(rows))
+    runs = [(slice(rows[i], rows[i] + n), slice(i, i + n)) for i, n in zip(starts, sizes, strict=True)]
+    return [((rows, columns), (inner, other)) for rows, inner in runs for columns, other in runs]

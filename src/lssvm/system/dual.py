@@ -21,7 +21,6 @@ from .solution import (
     random_signs,
     solve_factorised,
     solve_symmetric,
-    weighted_gram,
 )
 
 
@@ -42,22 +41,18 @@ class Dual(System):
     Q: Array = None  # (l, r)  M or U
     eigenvalues: Array = None
     ridge: float | None = None
-    scaled: Array = None  # (l, k)  a, when the ridge is fixed
+    scaled: Array = None  # (l, k)  a, if it is known
     phi: Array = None  # (l, r)  the whitened columns, or None
     P: Array = None  # (l, l), if `with_inverse` has formed it
-
-    def _scaled(self, lam: float) -> Array:
-        """The coefficients divided by w."""
-        if self.scaled is not None:
-            return self.scaled
-        return self.Q @ (self._spectrum(lam)[:, None] * (self.Q.T @ self.targets))
 
     def with_inverse(self) -> Dual:
         return self if self.ridge is None else replace(self, P=arrays.gram(self.Q.T))
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """Coefficients, bias, residuals, leverages and leave-one-out residuals for one ridge; always careful."""
-        spectrum, w, a = self._spectrum(lam), self.sqrt_weights[:, None], self._scaled(lam)
+        spectrum, w, a = self._spectrum(lam), self.sqrt_weights[:, None], self.scaled
+        if a is None:
+            a = self.Q @ (spectrum[:, None] * (self.Q.T @ self.targets))
         q = arrays.row_squares(self.Q, None if self.eigenvalues is None else spectrum)
         intercept = self.mean + self.bias_row @ self.targets - self.bias_change @ a
         coef = w * a if self.phi is None else self.phi.T @ (w * a)
@@ -88,8 +83,8 @@ class Dual(System):
         e = lam * alpha / w
         criterion = log_deviance if classes else log_press
         value, a, b = criterion(e, complement, self.targets / w + self.mean[None, :], self.sqrt_weights**2)
-        half = (P @ (a * lam / w)) @ alpha.T
-        G = weighted_gram(P, b[:, 0] * lam / w[:, 0] ** 2) - 0.5 * (half + half.T)
+        G = arrays.matmul(P * (b * lam / w**2).T, P) - (P @ (a * lam / w)) @ alpha.T
+        G = 0.5 * (G + G.T)
         in_ridge = float(xp.sum(xp.linalg.diagonal(G) * lam / w[:, 0] ** 2))
         in_ridge += float(xp.sum(a * e)) - float(xp.sum(b * complement))
         if self.phi is None:
@@ -100,7 +95,8 @@ class Dual(System):
 
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
         """t_B - f_(B)(x_B) for every fold B, each left out as a whole: P_BB^-1 a_B."""
-        spectrum, w, a = self._spectrum(lam), self.sqrt_weights[:, None], self._scaled(lam)
+        spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
+        a = w * self.solution(lam).residuals / lam
         out = a + 0.0
         for fold in filter(len, folds):
             rows = arrays.take(self.Q, fold)
@@ -110,7 +106,8 @@ class Dual(System):
 
     def band(self, lam: float, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         Q, spectrum, w = (arrays.to_numpy(a) for a in (self.Q, self._spectrum(lam), self.sqrt_weights))
-        return band_of_products(Q * spectrum, Q, width), arrays.to_numpy(self._scaled(lam)), w
+        scaled = w[:, None] * arrays.to_numpy(self.solution(lam).residuals)
+        return lam * band_of_products(Q * spectrum, Q, width), scaled, w
 
     def noise(self, lam: float, lower: Array | None = None) -> list[tuple[Array, ...]]:
         """As in `Primal`; without whitened columns only for errors of size sqrt(k_ii) in the targets."""
@@ -141,58 +138,46 @@ class Dual(System):
         return w[None, :] * (moved + self.bias_row[None, :])
 
 
-def factorise_dual(K: Array, targets: Array, weights: Array, ridge: float | None = None) -> Dual | None:
-    """Factorise the dual system for one ridge, or without `ridge` for every ridge; K (l x l) is overwritten.
+def factorise_dual(
+    matrix: Callable[[], Array], targets: Array, weights: Array, ridge: float | None = None, phi: Array = None
+) -> Dual:
+    """Factorise the dual system for one ridge, or without `ridge` for every ridge.
 
-    The result is None if K with the ridge is not positive definite to working precision. Without a ridge any symmetric
-    K has a factor; for an indefinite one (a user's own matrix) the solution is the stationary point of the KKT system.
+    `matrix` computes K (l x l), or the products of the whitened columns `phi`. If K with the ridge is not positive
+    definite to working precision, the result serves every ridge: any symmetric K has such a factor, and for an
+    indefinite one (a user's own matrix) the solution is the stationary point of the KKT system.
     """
-    if ridge is not None:
-        factor = _ridge_factor(K, targets, weights, ridge)
-        if factor is None:
-            return None
-        dual, inverse, v, c = factor
-        return replace(dual, Q=arrays.add_outer(inverse, -c * (inverse @ v), v).T)
+    K = matrix()
     xp, n = arrays.namespace(K), K.shape[0]
-    dual, v, c, first = _without_bias(K, targets, weights, lower=False)
+    dual, v, first = _without_bias(K, targets, weights, lower=ridge is not None)
+    dual = replace(dual, phi=phi)
+    if ridge is not None:
+        K = arrays.add_diagonal(K, ridge)
+        K[first, first] = ridge
+        L = arrays.cholesky(K)
+        if L is None:
+            return factorise_dual(matrix, targets, weights, None, phi)
+        reflected = arrays.add_outer(dual.targets + 0.0, -v, v @ dual.targets)
+        reflected[first, :] = 0.0
+        solved = solve_factorised(L, reflected)
+        inverse = arrays.invert_lower(L)
+        inverse[first, first] = 0.0  # on the axis of the bias
+        Q = arrays.add_outer(inverse, -(inverse @ v), v).T
+        return replace(dual, Q=Q, ridge=ridge, scaled=arrays.add_outer(solved, -v, v @ solved))
     # the axis of the bias gets the smallest eigenvalue, which separates it from the null space
     K[first, first] = -2.0 * float(xp.max(xp.sum(xp.abs(K), axis=1))) or -1.0
     values, vectors = arrays.eigh(K)
     values, vectors = values[1:], vectors[:, 1:]
     largest = float(xp.max(xp.abs(values))) if n > 1 else 0.0
     values = xp.where(xp.abs(values) < n * EPS * largest, 0.0 * values, values)
-    return replace(dual, Q=_reflect(vectors, v, c), eigenvalues=values)
+    return replace(dual, Q=arrays.add_outer(vectors, -v, v @ vectors), eigenvalues=values)
 
 
-def factorise_products(
-    matrix: Callable[[], Array], targets: Array, weights: Array, ridge: float | None, phi: Array = None
-) -> Dual:
-    """As `factorise_dual`, for every ridge if the matrix with the ridge is not positive definite.
-
-    `matrix` computes the matrix, which is that of the products of the whitened columns `phi`, if there are any.
-    """
-    factor = None if ridge is None else factorise_dual(matrix(), targets, weights, ridge)
-    factor = factorise_dual(matrix(), targets, weights) if factor is None else factor
-    assert factor is not None
-    return replace(factor, phi=phi)
-
-
-def dual_inverse(K: Array, targets: Array, weights: Array, ridge: float) -> tuple[Array, Array] | None:
-    """P and a for one ridge; K (l x l) is overwritten. None as in `factorise_dual`."""
-    factor = _ridge_factor(K, targets, weights, ridge)
-    if factor is None:
-        return None
-    dual, inverse, v, c = factor
-    P = arrays.gram_of_lower(inverse)
-    _reflect_symmetric(P, v, c)
-    return P, dual.scaled
-
-
-def _without_bias(K: Array, targets: Array, weights: Array, *, lower: bool) -> tuple[Dual, Array, float, int]:
+def _without_bias(K: Array, targets: Array, weights: Array, *, lower: bool) -> tuple[Dual, Array, int]:
     """Overwrite K with H S K S H without the axis of the bias; with `lower`, only its lower triangle.
 
-    Returns what does not depend on the ridge, v and c of the reflection H = I - c v v' with H w = -|w| e, and the axis
-    e: that of the largest weight, so that a very large weight causes no cancellation in other rows.
+    Returns what does not depend on the ridge, v of the reflection H = I - v v' with H w = -|w| e, and the axis e: that
+    of the largest weight, so that a very large weight causes no cancellation in other rows.
     """
     xp, n = arrays.namespace(K), K.shape[0]
     w = xp.sqrt(weights)
@@ -203,45 +188,14 @@ def _without_bias(K: Array, targets: Array, weights: Array, *, lower: bool) -> t
             K[rows, :] *= w[rows, None] * w[None, :]
     norm, first, v = math.sqrt(float(w @ w)), int(xp.argmax(w)), w + 0.0
     v[first] += norm  # no cancellation
-    c = 2.0 / float(v @ v)
-    _reflect_symmetric(K, v, c, lower=lower)
+    v = v * math.sqrt(2.0 / float(v @ v))
+    moved = K @ v
+    arrays.subtract_pair(K, v, moved - (0.5 * float(v @ moved)) * v, lower=lower)  # H K H
     border = xp.concat([K[first, :first], K[first:, first]])
     border[first] = 0.0
     K[first, :] = 0.0
     K[:, first] = 0.0
     unit = arrays.zeros((n,), K)
     unit[first] = 1.0
-    bias_row, bias_change = (unit - c * float(v[first]) * v) / -norm, (border - c * float(v @ border) * v) / -norm
-    dual = Dual(w[:, None] * (targets - mean[None, :]), mean, w, bias_row, bias_change, diagonal)
-    return dual, v, c, first
-
-
-def _ridge_factor(K: Array, targets: Array, weights: Array, ridge: float) -> tuple[Dual, Array, Array, float] | None:
-    """The system without Q, the inverse Cholesky factor of the matrix without the bias, and v and c of H.
-
-    The factor is 0 on the axis of the bias.
-    """
-    dual, v, c, first = _without_bias(K, targets, weights, lower=True)
-    K = arrays.add_diagonal(K, ridge)
-    K[first, first] = ridge
-    L = arrays.cholesky(K)
-    if L is None:
-        return None
-    reflected = _reflect(dual.targets + 0.0, v, c)
-    reflected[first, :] = 0.0
-    scaled = _reflect(solve_factorised(L, reflected), v, c)
-    inverse = arrays.invert_lower(L)
-    inverse[first, first] = 0.0
-    return replace(dual, ridge=ridge, scaled=scaled), inverse, v, c
-
-
-def _reflect(B: Array, v: Array, c: float) -> Array:
-    """H B for the reflection H = I - c v v'."""
-    return arrays.add_outer(B, -c * v, v @ B)
-
-
-def _reflect_symmetric(K: Array, v: Array, c: float, *, lower: bool = False) -> None:
-    """Overwrite K with H K H; see `arrays.subtract_pair`."""
-    p = c * (K @ v)
-    p = p - (0.5 * c * float(v @ p)) * v
-    arrays.subtract_pair(K, v, p, lower=lower)
+    bias_row, bias_change = (unit - float(v[first]) * v) / -norm, (border - float(v @ border) * v) / -norm
+    return Dual(w[:, None] * (targets - mean[None, :]), mean, w, bias_row, bias_change, diagonal), v, first

@@ -24,7 +24,6 @@ from .solution import (
     random_signs,
     solve_factorised,
     solve_symmetric,
-    weighted_gram,
 )
 
 
@@ -44,10 +43,6 @@ class Primal(System):
     rounding: float = math.inf  # absolute error of the eigenvalues, if it alone limits the orthogonality of Q,
     lost: float = math.inf  # or a bound on the loss of orthogonality and the relative error of the singular values
     squares: Array = None  # (l,)  squared norms of the rows of Q, for one ridge
-
-    @property
-    def orthogonal(self) -> Primal:
-        return self
 
     def serves(self, lam: float, leverage: Array) -> bool:
         """Whether leave-one-out for this ridge is as accurate as with its own factor; see `orthogonalise`."""
@@ -141,7 +136,8 @@ class Primal(System):
         criterion = log_deviance if classes else log_press
         value, a, b = criterion(e, complement, self.targets + self.mean[None, :], self.sqrt_weights**2)
         q = Q.T @ a
-        middle = weighted_gram(Q, b[:, 0])
+        middle = arrays.matmul((b * Q).T, Q)
+        middle = 0.5 * (middle + middle.T)
         vector = Q @ q - a + w * (w[:, 0] @ a)[None, :] / total
         few = xp.concat([c.T, -q.T, -2.0 * ((w * b)[:, 0] @ Q)[None, :] / total], axis=0)
         columns = arrays.add_product((2.0 * b) * Q, Q, -2.0 * middle)
@@ -232,7 +228,6 @@ class Primal(System):
         ]
 
     def band(self, lam: float, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """I - H in the rows scaled by w, and the scaled residuals."""
         Q, w, spectrum = (arrays.to_numpy(a) for a in (self.Q, self.sqrt_weights, self._spectrum(lam)))
         band = -band_of_products(Q * spectrum, Q, width)
         band -= band_of_products(w[:, None], w[:, None], width) / float(w @ w)

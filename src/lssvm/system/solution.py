@@ -76,7 +76,8 @@ class System:
     def band(self, lam: float, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """M[i, i + d] (width + 1, l) for distances d up to `width`, s (l, k) and w (l,), as NumPy arrays.
 
-        The residuals r_B of any rows B that are left out together satisfy M_BB (w r)_B = s_B.
+        The residuals r_B of any rows B that are left out together satisfy M_BB (w r)_B = s_B. M is I - H in the rows
+        scaled by w, and s are the scaled residuals.
         """
         raise ValueError(f"{type(self).__name__} does not provide residuals of overlapping blocks.")
 
@@ -111,12 +112,6 @@ def largest_moves(*moves: Array) -> tuple[Array, ...]:
 def close_to_one(leverage: Array) -> np.ndarray:
     """Numbers of the rows whose leverage h is so close to 1 that e/(1 - h) has lost too many digits."""
     return np.flatnonzero(arrays.to_numpy(1.0 - leverage) < CAREFUL)
-
-
-def weighted_gram(A: Array, weights: Array) -> Array:
-    """A'diag(weights)A for weights of either sign."""
-    G = arrays.matmul((weights[:, None] * A).T, A)
-    return 0.5 * (G + G.T)
 
 
 def for_ridges(A: Array, spectra: Sequence[Array], projected: Array) -> Iterator[tuple[slice, Array, Array]]:

@@ -8,8 +8,6 @@ from .cells import as_table as as_table
 from .cells import column_names as column_names
 from .cells import is_missing as is_missing
 from .cells import not_numeric as not_numeric
-from .cells import refuse_equal_names as refuse_equal_names
-from .cells import refuse_lazy as refuse_lazy
 from .cells import series_of as series_of
 from .encoding import Column as Column
 from .encoding import Columns as Columns

@@ -92,10 +92,8 @@ class Column:
             )
         return np.array([ranks.get(cell, math.nan) for cell in cells], dtype=np.float64)
 
-    def fitted(self, cells: np.ndarray, median: float = math.nan) -> Column:
-        """The column with what is learned from its cells: the median (that of numbers may be known), or the values."""
-        if not math.isnan(median):
-            return replace(self, median=min(max(median, -LARGEST), LARGEST))  # the mean of two values may overflow
+    def fitted(self, cells: np.ndarray) -> Column:
+        """The column with what is learned from its cells: the median, or the values."""
         missing = np.array([cell is None for cell in cells]) if cells.dtype == object else np.isnan(cells)
         if missing.all():
             raise ValueError(f"X: column {self.name!r} has no values, only missing cells: drop it.")
@@ -129,14 +127,13 @@ class Column:
 
     def encode(self, cells: np.ndarray, out: np.ndarray) -> None:
         """Write the encoded columns of some rows into `out`, which is 0."""
-        if self.kind == "category":
-            self._encode_values(cells, out)
-        elif self.kind != "ignored":
+        if self.kind == "ignored":
+            return
+        if self.kind != "category":
             missing = np.isnan(cells)
             out[:, 0] = np.where(missing, self.median, cells)
             out[:, 1:] = self.height * missing[:, None]
-
-    def _encode_values(self, cells: np.ndarray, out: np.ndarray) -> None:
+            return
         cells = self._as_in_fit(cells)
         places: dict[Any, int] = {value: place for place, value in enumerate(self.values)}
         if self.missing:
@@ -178,12 +175,7 @@ class Columns:
         else:
             kinds = [("category" if chosen else "number", ()) for chosen in _chosen(requested, names)]
         pairs = zip(names, kinds, strict=True)
-        return cls(tuple(Column(_name(name), kind, values) for name, (kind, values) in pairs))
-
-    @classmethod
-    def of_numbers(cls, names: Iterable[Any]) -> Columns:
-        """Columns of numbers."""
-        return cls(tuple(Column(_name(name)) for name in names))
+        return cls(tuple(Column(name, kind, values) for name, (kind, values) in pairs))
 
     def read(self, X: Any, *, fitted: bool = True) -> list[np.ndarray]:
         """The cells of all columns; error messages depend on whether the model is `fitted`."""
@@ -197,11 +189,12 @@ class Columns:
         for part in arrays.row_blocks(len(cells), 16 * len(cells[0])):
             whole = [c for c in range(part.start, part.stop) if cells[c].dtype != object]
             medians[whole] = np.median([cells[c] for c in whole], axis=1) if whole else math.nan
-        columns = zip(self.columns, cells, medians.tolist(), strict=True)
-        found = Columns(tuple(column.fitted(own, median) for column, own, median in columns))
-        if not sum(column.width for column in found.columns):
+        medians = np.clip(medians, -LARGEST, LARGEST)  # the mean of two values may overflow
+        parts = zip(self.columns, cells, medians.tolist(), strict=True)
+        found = [column.fitted(own) if math.isnan(m) else replace(column, median=m) for column, own, m in parts]
+        if all(column.kind == "ignored" for column in found):
             raise ValueError("X has no columns left, because all of them look like identifiers: give other columns.")
-        return found
+        return Columns(tuple(found))
 
     def encode(self, cells: Sequence[np.ndarray]) -> np.ndarray:
         """The encoded rows."""
@@ -212,12 +205,8 @@ class Columns:
             place += column.width
         return out
 
-    def joined(self, cells: Sequence[np.ndarray]) -> np.ndarray:
-        """The cells as one matrix, of objects if there are categories."""
-        return np.column_stack(cells)
-
     def split(self, matrix: np.ndarray) -> list[np.ndarray]:
-        """The cells of a matrix from `joined`."""
+        """The cells of a matrix of all of them, which has objects if there are categories."""
         kinds = (object if column.kind == "category" else np.float64 for column in self.columns)
         return [cells.astype(kind) for cells, kind in zip(matrix.T, kinds, strict=True)]
 
@@ -239,18 +228,9 @@ class Columns:
         return None if len(groups) == len(np.unique(groups)) else groups
 
     @property
-    def are_numbers(self) -> bool:
-        """Whether all columns are numbers, so that a table is a matrix."""
-        return all(column.kind == "number" for column in self.columns)
-
-    @property
     def are_plain(self) -> bool:
         """Whether rows without missing cells are encoded as they are."""
         return all(column.kind == "number" and not column.height for column in self.columns)
-
-
-def _name(name: Any) -> str | int:
-    return int(name) if isinstance(name, (int, np.integer)) else str(name)
 
 
 def _chosen(requested: Any, names: list[Any]) -> np.ndarray:

@@ -13,7 +13,7 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import EPS
 from ..losses import log_loss
-from ..problem import Factor, Fit, Problem, ProblemRecord, column_spread, constant_columns
+from ..problem import Factor, Fit, Problem, ProblemRecord
 from ..progress import work
 from ..system import QUICK
 from .constants import CONSTANTS, in_memory, sample_of, stages_of
@@ -36,11 +36,11 @@ def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     For regression, they are clipped at `outlier` times their 90th percentile: a single target must not decide.
     """
     problem = factor.problem
-    y, weights = (arrays.to_numpy(a)[factor.rows] for a in (problem.y, problem.weights))
+    y, weights = (arrays.to_numpy(a)[problem.rows] for a in (problem.y, problem.weights))
     unit = 1.0 if problem.classification else arrays.like(output_units(y), problem.y)
     counted, limit = arrays.like(weights, problem.y), None
     errors = arrays.zeros((len(C),), problem.y)
-    for rows, residuals in factor.loo_path(C):
+    for rows, residuals in factor.system.loo_path([1.0 / value for value in C]):
         scaled, xp = residuals / unit, arrays.namespace(residuals)
         if not problem.classification:
             if limit is None:
@@ -55,11 +55,12 @@ def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
 
 def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     """`losses.log_loss` of the leave-one-out decision values of classes for every C, in batches that fit in memory."""
-    y, weights = (arrays.to_numpy(a)[factor.rows] for a in (factor.problem.y, factor.problem.weights))
+    problem, errors = factor.problem, []
+    y, weights = (arrays.to_numpy(a)[problem.rows] for a in (problem.y, problem.weights))
     several = max(1, BATCH // y.size)
-    errors = []
     for start in range(0, len(C), several):
-        blocks = [arrays.to_numpy(residuals) for _, residuals in factor.loo_path(C[start : start + several])]
+        ridges = [1.0 / value for value in C[start : start + several]]
+        blocks = [arrays.to_numpy(residuals) for _, residuals in factor.system.loo_path(ridges)]
         errors.append(log_loss(y[:, None, :] - np.concatenate(blocks), y, weights)[0])
     return np.concatenate(errors)
 
@@ -234,7 +235,7 @@ def fit_of_path(factor: Factor, C: float) -> tuple[Fit | None, Any]:
     if not factor.system.serves(1.0 / C, quick.leverage):
         return None, quick.loo_residuals
     fit = factor.fit(C)
-    return fit, arrays.take(fit.loo_residuals, factor.rows)
+    return fit, arrays.take(fit.loo_residuals, factor.problem.rows)
 
 
 # Warnings -------------------------------------------------------------------------------------------------------------
@@ -259,7 +260,7 @@ def warn_at_edge(problem: Problem) -> None:
         part = "kernel" if problem.is_dual else "basis"
         what = f"the targets look noise-free, or the {part} is too small to overfit"
         reason = f"{what}. Give C{' or sigma' if kernel.leaves else ''}."
-        spread = np.ones(1) if kernel.is_precomputed else column_spread(problem)[~constant_columns(problem)]
+        spread = np.ones(1) if kernel.is_precomputed else problem.spreads.values[~problem.spreads.constant]
         ratio = np.max(spread, initial=0.0) / np.min(spread, initial=math.inf)
         if not kernel.leaves and ratio > UNEQUAL:
             reason = (

@@ -8,21 +8,20 @@ columns that are dropped.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from .. import arrays, progress
-from ..arrays import NumericalError
 from ..coding import pair_work, vertex
 from ..kernels import Kernel
-from ..problem import Problem, column_spread, columns_by_input, constant_columns, ranks_of
+from ..problem import Problem, columns_by_input, ranks_of
 from ..progress import counted
 from .constants import CONSTANTS, in_memory, part_of, sample_of
 from .criteria import LooLogLoss
-from .widths import FAILED, Candidate, WidthSearch, changed_widths, choices, log_widths
+from .widths import Candidate, WidthSearch, changed_widths
 
 FEWEST = 4  # Each class needs this many rows, two in each half: a single row says nothing about its class.
 LARGER_C = {"squared": 1.0, "squared_hinge": 2.7, "logistic": 12.0}  # The usual ratios of C to that of squares.
@@ -41,88 +40,76 @@ def choose_classifier(
     if problem.is_known:
         return Candidate(problem.kernel, float(problem.C or 1.0), codings[0], losses[0]), None
     scaled, unit = _in_units(problem)
-    whole, record = _sample(scaled), Bunch(evaluations=0, plan=[])
+    whole, *halves = _samples(scaled)
+    record = Bunch(evaluations=0, plan=[])
     codings = ("one-vs-one",) if whole.n_classes == 2 else codings
     leading = "squared" if "squared" in losses else losses[0]
-    kernels, halves = choices(problem.kernel), _halves(whole)
     with progress.expect(lambda: (10.0 if problem.kernel.is_free else 2.0) * whole.work()):
-        record.plan.append(f"{counted(len(kernels), 'kernel')} with common widths on {len(whole.codes)} rows")
-        common: list[list[Candidate]] = []  # by kernel and half
-        for kernel in kernels:  # the others start from the first
-            start = Candidate(kernel, scaled.C or 10.0, codings[0], leading)
-            common.append(_common_widths(kernel, start, halves, common[0] if common else []))
-        best = int(np.argmin([sum(half.value for half in own) for own in common]))
-        found = [mean_of(own) for own in common]
-        several = [[leaf.ard and leaf.sigma is None for leaf in kernel.leaves] for kernel in kernels]
-        if any(several[best]) and whole.varying > 1:
-            many = _widths_per_column(whole, halves, kernels[best], common[best])
-            if many is not None:
-                before, after = (log_widths(one.kernel, problem.X.shape[1]) for one in (found[best], many))
-                moves = np.subtract(after, before, out=np.zeros_like(after), where=np.isfinite(before))
-                factor = many.C / found[best].C
-                for number, kernel in enumerate(kernels):
-                    if several[number] == several[best]:
-                        moved = changed_widths(found[number], kernel, lambda leaf, sigma: sigma * np.exp(moves[leaf]))
-                        found[number] = replace(moved, C=factor * moved.C)
-            gains = "one width per column"
-            common_width = "one common width, in units of each column's spread: one per column gains too little"
-            record.plan.append(common_width if many is None else gains)
-        candidate = _best_classifier(whole, halves[0], [found.pop(best), *found], codings, losses, record)
-    record.evaluations = sum(criterion.evaluations for criterion in (whole, *halves))
-    free = [leaf.sigma is None for leaf in kernels[best].leaves]
-    record.update(C=candidate.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in candidate.kernel.leaves], free=free)
-    for one in (record, *record.candidates):
-        one.C = problem.C or one.C / unit
-    return replace(candidate, C=record.C), record
-
-
-def _best_classifier(
-    whole: LooLogLoss,
-    half: LooLogLoss,
-    found: list[Candidate],
-    codings: tuple[str, ...],
-    losses: tuple[str, ...],
-    record: Bunch,
-) -> Candidate:
-    """The best of the candidates with different kernels, and of the other codings and losses with the best kernel.
-
-    C is chosen on the whole sample; the first candidate tells how it grows from a half to the whole.
-    """
-    leading = found[0].loss
-    first = with_nearby_C(whole, found[0])
-    growth = first.C / found[0].C
-    judged = [(whole.losses(first), first)]
-    for candidate in found[1:]:
-        other = with_nearby_C(whole, replace(candidate, C=growth * candidate.C))
-        judged.append((whole.losses(other), other))
-    first = min(judged, key=lambda one: one[0].mean())[1]
-    others = [(codings[0], loss) for loss in losses if loss != leading]
-    others += [(coding, leading) for coding in codings[1:]]
-    for coding, loss in others:
-        start = replace(first, C=first.C / growth * LARGER_C[loss] / LARGER_C[leading], coding=coding, loss=loss)
-        other = with_nearby_C(half, start, step=1.5)
-        other = replace(other, C=whole.problem.C or other.C * growth)
-        judged.append((whole.losses(other), other))
-    record.candidates = [
-        Bunch(kernel=one.kernel, C=one.C, coding=one.coding, loss=one.loss, loo=float(row_losses.mean()))
-        for row_losses, one in judged
-    ]
+        kernel, found = _with_widths(whole, halves, codings[0], leading, record)
+        # C is chosen again on the whole sample; the first candidate tells how it grows from a half to the whole
+        first = with_nearby_C(whole, found[0])
+        growth = first.C / found[0].C
+        judged = [(whole.losses(first), first)]
+        for candidate in found[1:]:
+            other = with_nearby_C(whole, replace(candidate, C=growth * candidate.C))
+            judged.append((whole.losses(other), other))
+        first = min(judged, key=lambda one: one[0].mean())[1]
+        others = [(codings[0], loss) for loss in losses if loss != leading]
+        others += [(coding, leading) for coding in codings[1:]]
+        for coding, loss in others:
+            start = replace(first, C=first.C / growth * LARGER_C[loss] / LARGER_C[leading], coding=coding, loss=loss)
+            other = with_nearby_C(halves[0], start, step=1.5)
+            other = replace(other, C=whole.problem.C or other.C * growth)
+            judged.append((whole.losses(other), other))
+        chosen = simplest(judged, codings[0])
+        chosen = chosen if chosen.loss == leading else with_nearby_C(whole, chosen)
     record.plan.append(f"{len(judged)} classifiers compared by their log loss")
-    chosen = simplest(judged, codings[0])
-    return chosen if chosen.loss == leading else with_nearby_C(whole, chosen)
+    record.candidates = [
+        Bunch(kernel=one.kernel, C=problem.C or one.C / unit, coding=one.coding, loss=one.loss, loo=float(own.mean()))
+        for own, one in judged
+    ]
+    record.evaluations = sum(criterion.evaluations for criterion in (whole, *halves))
+    record.free = [leaf.sigma is None for leaf in kernel.leaves]
+    record.widths = [arrays.to_numpy(leaf.sigma) for leaf in chosen.kernel.leaves]
+    record.C = problem.C or chosen.C / unit
+    return replace(chosen, C=record.C), record
+
+
+def _with_widths(
+    whole: LooLogLoss, halves: list[LooLogLoss], coding: str, loss: str, record: Bunch
+) -> tuple[Kernel, list[Candidate]]:
+    """The requested kernel that is best on the halves, and a candidate of each kernel, the best first."""
+    requested, C = whole.problem.kernel, whole.problem.C
+    kernels = requested.parts if requested.is_choice else [requested]
+    record.plan.append(f"{counted(len(kernels), 'kernel')} with common widths on {len(whole.codes)} rows")
+    common: list[list[Candidate]] = []  # by kernel and half
+    for kernel in kernels:  # the others start from the first
+        start = Candidate(kernel, C or 10.0, coding, loss)
+        common.append(_common_widths(kernel, start, halves, common[0] if common else []))
+    best = int(np.argmin([sum(half.value for half in own) for own in common]))
+    found = [mean_of(own) for own in common]
+    several = [[leaf.ard and leaf.sigma is None for leaf in kernel.leaves] for kernel in kernels]
+    if any(several[best]) and whole.varying > 1:
+        many = _widths_per_column(whole, halves, kernels[best], common[best])
+        if many is not None:
+            pairs = zip(many.kernel.leaves, found[best].kernel.leaves, strict=True)
+            sigmas = [[arrays.to_numpy(leaf.sigma) * np.ones(len(whole.unit)) for leaf in pair] for pair in pairs]
+            moves = [np.divide(new, old, out=np.ones_like(new), where=np.isfinite(old)) for new, old in sigmas]
+            factor = many.C / found[best].C
+            for number, kernel in enumerate(kernels):
+                if several[number] == several[best]:
+                    moved = changed_widths(found[number], kernel, lambda leaf, sigma: sigma * moves[leaf])
+                    found[number] = replace(moved, C=factor * moved.C)
+        common_width = "one common width, in units of each column's spread: one per column gains too little"
+        record.plan.append(common_width if many is None else "one width per column")
+    return kernels[best], [found.pop(best), *found]
 
 
 def with_nearby_C(criterion: LooLogLoss, candidate: Candidate, *, step: float = 1.0, moves: int = 1) -> Candidate:
     """The candidate with the best C up to `moves` + 1 steps of log C away, unless C is given."""
-
-    def value(log_C: float) -> float:
-        try:
-            return criterion.value(replace(candidate, C=math.exp(log_C)))
-        except NumericalError:
-            return FAILED
-
     if criterion.problem.C is not None:
         return candidate
+    value = lambda log_C: criterion.value(replace(candidate, C=math.exp(log_C)))  # noqa: E731
     return replace(candidate, C=math.exp(vertex(value, math.log(candidate.C), step, moves)))
 
 
@@ -136,10 +123,9 @@ def with_C_of_more_rows(problem: Problem, candidate: Candidate, record: Bunch) -
     1.02 of the time, and 0.46 on a table without noise.
     """
     rows, basis = (round(PART * size) for size in (len(problem.rows), problem.basis_size))
-    if problem.is_dual or problem.y.shape[1] > 1 or rows <= _sample_size(problem):
+    if problem.is_dual or problem.y.shape[1] > 1 or rows <= CONSTANTS.class_rows[0]:
         return problem
-    scaled, unit = _in_units(problem.replace(C=None))
-    part = _as_numpy(in_memory(part_of(scaled, rows, basis)))
+    part, unit = _in_units(in_memory(part_of(problem.replace(C=None), rows, basis)))
     criterion = LooLogLoss(part, np.ones(part.X.shape[1]))
     with progress.expect(lambda: 8.0 * criterion.work()):
         C = with_nearby_C(criterion, replace(candidate, C=candidate.C * unit), step=1.5, moves=4).C / unit
@@ -171,7 +157,7 @@ def _common_widths(
             pairs = zip(kernel.leaves, requested.leaves, others[number].kernel.leaves, strict=True)
             widths = [other.sigma if asked.sigma is None else own.sigma for own, asked, other in pairs]
             start = replace(start, kernel=kernel.with_widths(widths), C=others[number].C)
-        found.append(WidthSearch(half, requested, start).minimise(2 * CONSTANTS.few_iterations))
+        found.append(WidthSearch(half, requested, start).minimise())
         start = found[-1]
     return found
 
@@ -187,33 +173,25 @@ def _widths_per_column(
     """
     least = [half.losses(own) for half, own in zip(halves, common, strict=True)]
 
-    def common_factor(half: LooLogLoss, start: Candidate) -> Candidate:
-        return WidthSearch(half, requested, start).minimise(2 * CONSTANTS.few_iterations)
+    def judged(changes: Iterable[Candidate]) -> tuple[list[Candidate], list[Candidate]] | None:
+        """The changes made on each half, and what they become on the other half; None if they do not gain enough there.
 
-    def judged(change: Callable[[int], Candidate]) -> list[Candidate] | None:
-        """The candidates that a change of each half leads to on the other half, or None if they do not gain enough.
-
-        The second half is not changed if the first change loses. The losses of a change that is kept are those to beat.
+        The second change is not made if the first loses. The losses of changes that are kept are those to beat.
         """
+        made: list[Candidate] = []
         found: list[Candidate] = []
         gains: list[np.ndarray] = []
-        for own, other in ((0, 1), (1, 0)):
-            found.append(common_factor(halves[other], change(own)))
-            gains.append(least[other] - halves[other].losses(found[-1]))
+        for half, before, change in zip(halves[::-1], least[::-1], changes, strict=False):
+            made.append(change)
+            found.append(WidthSearch(half, requested, change).minimise())
+            gains.append(before - half.losses(found[-1]))
             if gains[0].sum() <= 0.0:
                 return None
         gain = np.concatenate(gains)
         if gain.mean() <= CONSTANTS.class_worth * gain.std() / math.sqrt(len(gain)):
             return None
         least[:] = least[0] - gains[1], least[1] - gains[0]
-        return found[::-1]
-
-    def many_widths(own: int, start: Candidate) -> Candidate:
-        found[own] = WidthSearch(halves[own], requested, start, many=True).minimise(3 * CONSTANTS.few_iterations)
-        return found[own]
-
-    def fewer_columns(criterion: LooLogLoss, start: Candidate) -> Candidate:
-        return WidthSearch(criterion, requested, start).fewer_columns(criterion.needed)
+        return made, found[::-1]
 
     def with_columns(candidate: Candidate, kept: np.ndarray) -> Candidate:
         """Infinite widths of the other inputs; the others are narrower, for equal distances."""
@@ -225,21 +203,27 @@ def _widths_per_column(
     # for one width per column stays there: it starts from a moderate one.
     units = [math.sqrt(whole.varying) * leaf.width_unit(whole.unit) for leaf in requested.leaves]
     narrow = [changed_widths(one, requested, lambda leaf, sigma: np.minimum(sigma, units[leaf])) for one in common]
-    found: dict[int, Candidate] = {}
+    relevant = [one.relevant(np.eye(one.n_classes)[one.codes]) for one in (*halves, whole)]
     chosen = None
-    kept = judged(lambda own: many_widths(own, narrow[own]))
-    if kept:
-        chosen = mean_of(kept)
-        if judged(lambda own: fewer_columns(halves[own], found[own])):
-            fewer = fewer_columns(whole, with_nearby_C(whole, chosen))
-            chosen = mean_of([common_factor(half, fewer) for half in halves])
-    relevant = [criterion.needed for criterion in (*halves, whole)]
+    pairs = zip(halves, narrow, strict=True)
+    many = judged(WidthSearch(half, requested, one, many=True).minimise() for half, one in pairs)
+    if many:
+        made, found = many
+        chosen = mean_of(found)
+        triples = zip(halves, made, relevant, strict=False)
+        if judged(WidthSearch(half, requested, one, many=True).fewer_columns(own) for half, one, own in triples):
+            search = WidthSearch(whole, requested, with_nearby_C(whole, chosen), many=True)
+            fewer = search.fewer_columns(relevant[2])
+            chosen = mean_of([WidthSearch(half, requested, fewer).minimise() for half in halves])
     if all(0 < own.sum() < whole.varying for own in relevant) and judged(
-        lambda own: with_columns(narrow[1 - own], relevant[own])
+        with_columns(one, own) for one, own in zip(narrow[::-1], relevant, strict=False)
     ):
-        starts = [common_factor(half, with_columns(one, relevant[2])) for half, one in zip(halves, narrow, strict=True)]
+        pairs = zip(halves, narrow, strict=True)
+        starts = [WidthSearch(half, requested, with_columns(one, relevant[2])).minimise() for half, one in pairs]
         least[:] = (half.losses(start) for half, start in zip(halves, starts, strict=True))
-        chosen = mean_of(judged(lambda own: many_widths(own, starts[own])) or starts)
+        pairs = zip(halves, starts, strict=True)
+        many = judged(WidthSearch(half, requested, one, many=True).minimise() for half, one in pairs)
+        chosen = mean_of(many[1] if many else starts)
     return chosen
 
 
@@ -273,42 +257,36 @@ def simplest(compared: list[tuple[np.ndarray, Candidate]], coding: str) -> Candi
 
 # Samples --------------------------------------------------------------------------------------------------------------
 def _in_units(problem: Problem) -> tuple[Problem, float]:
-    """The problem with weights whose mean is 1, and their mean.
+    """The problem as NumPy arrays with weights whose mean is 1, and their mean.
 
     C times the weights is all that a fit depends on, but the priors of C need a unit.
     """
-    unit = float(arrays.to_numpy(problem.weights)[problem.rows].mean())
-    return problem.replace(weights=problem.weights / unit, C=None if problem.C is None else problem.C * unit), unit
+    changes = {name: arrays.to_numpy(getattr(problem, name)) for name in ("X", "y", "weights")}
+    unit = float(changes["weights"][problem.rows].mean())
+    changes["weights"] = changes["weights"] / unit
+    points = None if problem.points is None else arrays.to_numpy(problem.points)
+    return problem.replace(**changes, points=points, C=None if problem.C is None else problem.C * unit), unit
 
 
-def _halves(whole: LooLogLoss) -> list[LooLogLoss]:
-    """Alternate rows or, if most classes have too few rows for that, the rows of alternate classes."""
+def _samples(problem: Problem) -> list[LooLogLoss]:
+    """The criterion of the sample of a search, sorted by class, and those of its halves.
+
+    The halves are alternate rows or, if most classes have too few rows for that, the rows of alternate classes.
+    """
+    counts = np.bincount(problem.labels[problem.rows]).astype(float)
+    share = CONSTANTS.class_rows[0] / (pair_work(counts) or 1.0) ** (1 / 3)
+    size = int(np.clip(counts.sum() * share, *CONSTANTS.class_rows[1:]))
+    order = problem.rows_by_content  # within a class, too: files may be sorted
+    chosen = order[np.isin(order, sample_of(problem, size))]
+    chosen = chosen[np.argsort(problem.labels[chosen], kind="stable")]
+    sample, unit = problem.with_basis().subset(chosen), column_units(problem)
+    whole = LooLogLoss(sample, unit)
     few = whole.n_classes > 3 and np.median(np.bincount(whole.codes)) < FEWEST
     numbers = whole.codes if few else np.arange(len(whole.codes))
     if len(numbers) <= 3:
-        return [whole] * 2
-    return [whole.part(np.flatnonzero(numbers % 2 == start)) for start in (0, 1)]
-
-
-def _sample(problem: Problem) -> LooLogLoss:
-    """The criterion of the sample of a search, sorted by class, as NumPy arrays."""
-    known = _as_numpy(problem)
-    order = known.rows_by_content  # within a class, too: files may be sorted
-    chosen = order[np.isin(order, sample_of(known, _sample_size(known)))]
-    chosen = chosen[np.argsort(known.labels[chosen], kind="stable")]
-    return LooLogLoss(known.with_basis().subset(chosen), column_units(known))
-
-
-def _sample_size(problem: Problem) -> int:
-    """The number of rows of that sample, before rows of rare classes are added."""
-    counts = np.bincount(problem.labels[problem.rows]).astype(float)
-    share = CONSTANTS.class_rows[0] / (pair_work(counts) or 1.0) ** (1 / 3)
-    return int(np.clip(counts.sum() * share, *CONSTANTS.class_rows[1:]))
-
-
-def _as_numpy(problem: Problem) -> Problem:
-    changes = {name: arrays.to_numpy(getattr(problem, name)) for name in ("X", "y", "weights")}
-    return problem.replace(**changes, points=None if problem.points is None else arrays.to_numpy(problem.points))
+        return [whole] * 3
+    own, halves = sample.kernel.is_precomputed, [np.flatnonzero(numbers % 2 == start) for start in (0, 1)]
+    return [whole, *(LooLogLoss(sample.subset(rows), unit[rows] if own else unit) for rows in halves)]
 
 
 def column_units(problem: Problem) -> np.ndarray:
@@ -328,6 +306,6 @@ def column_units(problem: Problem) -> np.ndarray:
             members = columns_by_input(problem.groups)
             two = np.array([two[own].all() for own in members])[problem.groups]
             distance = np.array([distance[own].max() for own in members])[problem.groups]
-        unit = np.where(two, distance, column_spread(problem))
+        unit = np.where(two, distance, problem.spreads.values)
     unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)
-    return np.where(constant_columns(problem), math.inf, unit)  # their widths are infinite from the start
+    return np.where(problem.spreads.constant, math.inf, unit)  # their widths are infinite from the start

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import arrays
-from ..problem import Problem, column_spread, order_by_content
+from ..problem import Problem, order_by_content
 
 ROWS_PER_CLASS = 20  # A sample holds at least this many rows of each class, if the class has as many.
 
@@ -150,7 +150,7 @@ def chosen_widths(problem: Problem) -> int:
     """The number of widths that leave-one-out has chosen one by one, without dropped ones; 0 for a common width."""
     if problem.asked is None or not problem.asked[0].is_free:
         return 0
-    spread, leading = column_spread(problem), np.unique(problem.inputs, return_index=True)[1]
+    spread, leading = problem.spreads.values, np.unique(problem.inputs, return_index=True)[1]
     ratios = [(arrays.to_numpy(leaf.sigma) / spread)[leading] for leaf in problem.kernel.leaves]
     many = [ratio for ratio in ratios if np.min(ratio) < (1.0 - 1e-6) * np.max(ratio)]
     return sum(int(np.sum(np.isfinite(ratio))) for ratio in many)

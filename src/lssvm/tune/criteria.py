@@ -13,7 +13,7 @@ from scipy.special import log_softmax
 from sklearn.utils import Bunch
 
 from .. import arrays, progress
-from ..arrays import EPS, NumericalError, cached_property
+from ..arrays import EPS, NumericalError
 from ..coding import pair_losses, pair_rows, pairs_of, platt_targets, softmax_slope
 from ..kernels import Kernel
 from ..losses import LOSSES
@@ -39,11 +39,12 @@ class LooError(Criterion):
     """
 
     def __init__(self, problem: Problem, unit: np.ndarray, record: Bunch, *, by_log_loss: bool = False) -> None:
-        super().__init__(problem, unit)
-        self.record, self.by_log_loss = record, by_log_loss
+        self.problem, self.unit, self.record, self.by_log_loss = problem, unit, record, by_log_loss
         self.width_prior, self.scale = CONSTANTS.width_prior, 0.5 * len(problem.rows)
-        self.scatter = 0.0 if by_log_loss else problem.log_scatter
         self.y, self.weights = (arrays.to_numpy(a)[problem.rows] for a in (problem.y, problem.weights))
+        largest, deviation = float(self.weights.max()), self.y - self.weights @ self.y / self.weights.sum()
+        squares = float(np.sum((self.weights / largest) @ deviation**2)) or 1.0  # weights of any size do not overflow
+        self.scatter = 0.0 if by_log_loss else math.log(squares) + math.log(largest)
         _ = problem.rows_by_content  # computed once; its copies keep it
 
     def gradient(self, candidate: Candidate) -> tuple[float, np.ndarray, float]:
@@ -144,31 +145,15 @@ class LooLogLoss(Criterion):
     """
 
     def __init__(self, problem: Problem, unit: np.ndarray) -> None:
-        super().__init__(problem, unit)
-        self.evaluations = 0
+        self.problem, self.unit, self.evaluations = problem, unit, 0
+        self.varying = len(np.unique(problem.inputs[np.isfinite(unit)]))  # inputs with a column that varies
         self.codes, self.weights = problem.labels, arrays.to_numpy(problem.weights)
         self.n_classes = max(2, problem.y.shape[1])
-        self.width_prior = CONSTANTS.class_width_prior
+        self.width_prior, self.iterations = CONSTANTS.class_width_prior, CONSTANTS.few_iterations
         self.scale = len(self.codes) / 8.0  # log losses are much smaller than log PRESS, and so are their changes
         self.warm: dict[tuple[str, str], Any] = {}  # decision values from which Newton's method starts
         self._targets: dict[bool, BinaryTargets] = {}
         self._matrix: tuple[Kernel | None, np.ndarray] = (None, np.empty(0))
-
-    def part(self, rows: np.ndarray) -> LooLogLoss:
-        """The criterion of a subset of the rows."""
-        return LooLogLoss(
-            self.problem.subset(rows), self.unit[rows] if self.problem.kernel.is_precomputed else self.unit
-        )
-
-    @cached_property
-    def varying(self) -> int:
-        """The number of inputs with a column that varies."""
-        return len(np.unique(self.problem.inputs[np.isfinite(self.unit)]))
-
-    @cached_property
-    def needed(self) -> np.ndarray:
-        """Which inputs have a column that the classes depend on."""
-        return self.relevant(np.eye(self.n_classes)[self.codes])
 
     def targets(self, coding: str) -> BinaryTargets:
         """The binary problems of a coding. With two classes there is one, whatever the coding."""
@@ -193,7 +178,10 @@ class LooLogLoss(Criterion):
         return C_RANGE
 
     def value(self, candidate: Candidate) -> float:
-        loss = self.targets(candidate.coding).score(self.loo_values(candidate))[0]
+        try:
+            loss = self.targets(candidate.coding).score(self.loo_values(candidate))[0]
+        except NumericalError:
+            return FAILED
         return loss + 0.5 * ((math.log(candidate.C) - C_CENTRE) / C_SPREAD) ** 2
 
     def losses(self, candidate: Candidate) -> np.ndarray:

@@ -298,7 +298,7 @@ def block_residuals(factor: Factor, C: float, h: int) -> np.ndarray:
     The residuals of a block solve a small system M_BB r_B = s_B (see `System.band`), of which only the row of i is
     kept. Positions outside of a block get the equation r = 0.
     """
-    rows = factor.rows
+    rows = factor.problem.rows
     diagonals, right, w = factor.system.band(1.0 / C, min(2 * h, len(rows) - 1))
     out = np.empty(right.shape)
     for part in arrays.row_blocks(len(rows), 32 * (2 * h + 1) ** 2):

@@ -15,13 +15,12 @@ from sklearn.utils import Bunch
 
 from .. import arrays, progress
 from ..arrays import EPS
-from ..problem import Fit, Problem, Step, check_memory, constant_columns
+from ..problem import Fit, Problem, Step, check_memory
 from ..progress import gradient_work, work
 from ..rules import one_of
 from .choose_C import ROBUST_ITERATIONS, error_rate, most_for_C, validation_loss, warn_at_edge, with_best_C
 from .constants import CONSTANTS, chosen_widths, stages_of
 from .search import Found, completed, finished, first_stage, last_stage
-from .widths import choices
 
 SearchName = Annotated[str, one_of("auto", "gradient", "simplex", "grid")]
 LossName = Annotated[str, one_of("auto", "squared")]
@@ -141,7 +140,7 @@ def tune_members(
             requested = requested.replace(robust=clone(requested.robust).set_params(iterations=iterations))
         if kernel.is_free or (member and found):
             with expected[0]:
-                for part in (requested.replace(kernel=one) for one in choices(kernel)):
+                for part in (requested.replace(kernel=one) for one in (kernel.parts if kernel.is_choice else [kernel])):
                     own.append(first_stage(part, step.search, record, [*found, *own], member=member))
         first, last = own[0] if own else None, None
         if len(own) > 1:
@@ -242,7 +241,7 @@ def weighs_by_folds(problems: Sequence[Problem]) -> bool:
     """
     requested = [problem.asked[0] for problem in problems if problem.asked is not None]
     chosen = any(leaf.ard for kernel in requested for leaf in kernel.leaves)
-    few = 2 * FOLDS <= len(problems[0].rows) <= CONSTANTS.weight_rows * np.sum(~constant_columns(problems[0]))
+    few = 2 * FOLDS <= len(problems[0].rows) <= CONSTANTS.weight_rows * np.sum(~problems[0].spreads.constant)
     return bool(len(problems) > 1 and chosen and few)
 
 

@@ -12,7 +12,7 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..kernels import Kernel
-from ..problem import Problem, column_spread, constant_columns, varying_inputs
+from ..problem import Problem
 from ..progress import counted
 from .choose_C import Errors, best_C, class_errors, downweight_outliers, loo_errors, output_units, search_weights
 from .constants import CONSTANTS, part_of, sample_of, stages_of
@@ -87,12 +87,12 @@ def first_stage(
         candidate, moderate = _common_widths(problem, sample, method, record)
     found = earlier[-1] if earlier else on_stage(problem, 0, candidate, record)
     candidate = candidate if earlier else found.candidate
-    criterion = LooError(found.criterion.problem, column_spread(problem), record)
+    criterion = LooError(found.criterion.problem, problem.spreads.values, record)
     found = replace(found, requested=problem, criterion=criterion, candidate=candidate, many=False, moderate=moderate)
     if method == "grid" or not kernel.is_free:
         return with_value(found if kernel.is_free else with_best_start(found))
     several, rows = found.several, len(criterion.problem.rows)
-    few = rows < CONSTANTS.width_rows * several * varying_inputs(problem)
+    few = rows < CONSTANTS.width_rows * several * problem.spreads.varying_inputs
     if alike is not None:
         found = found.searched(method, few_iterations, many=several > 0)
     else:
@@ -157,7 +157,7 @@ def on_stage(problem: Problem, stage: int, at: Candidate, record: Bunch, *, has_
         known = downweight_outliers(current, fixed_C=has_outliers or part.C is not None, **rounds)
         has_outliers |= known.weights is not current.weights
         part, at = part.replace(weights=known.weights), replace(at, C=known.C or at.C)
-    return Found(problem, LooError(part, column_spread(problem), record), at, has_outliers)
+    return Found(problem, LooError(part, problem.spreads.values, record), at, has_outliers)
 
 
 def with_errors(
@@ -199,10 +199,10 @@ def _common_widths(problem: Problem, sample: Problem, method: str, record: Bunch
 
     Identical leaves that start from the same width have the same gradient, and would stay identical.
     """
-    kernel, inputs = problem.kernel, varying_inputs(problem)
+    kernel, inputs = problem.kernel, problem.spreads.varying_inputs
     leaves = [repr(leaf) if leaf.sigma is None else "" for leaf in kernel.leaves]
     places = [leaves[:i].count(leaf) - (leaves.count(leaf) - 1) / 2.0 for i, leaf in enumerate(leaves)]
-    unit = Candidate(kernel.with_width(math.sqrt(inputs), column_spread(problem)), 1.0)
+    unit = Candidate(kernel.with_width(math.sqrt(inputs), problem.spreads.values), 1.0)
 
     def with_width(width: float) -> Kernel:
         return changed_widths(unit, kernel, lambda leaf, sigma: width * 4.0 ** places[leaf] * sigma).kernel
@@ -230,7 +230,7 @@ def _widths_per_column(common: Found, method: str, iterations: int | None) -> Fo
     the first result depend on a wide one; the same for the columns that the residuals depend on.
     """
     problem, criterion, kernel = common.requested, common.criterion, common.requested.kernel
-    constant, inputs = constant_columns(problem), problem.inputs
+    constant, inputs = problem.spreads.constant, problem.inputs
     # A very wide common width with a large C amounts to a polynomial. If most columns are irrelevant, this is the best
     # that a common width can do, and the search rarely leaves it: widths per column start from a moderate one.
     widest = float(np.max(WidthSearch(criterion, kernel, common.candidate).relative, initial=-math.inf))
@@ -240,7 +240,7 @@ def _widths_per_column(common: Found, method: str, iterations: int | None) -> Fo
     start = replace(common, candidate=changed_widths(common.candidate, kernel, narrower, many=True))
     start = start if factor == 1.0 else with_best_start(start)
     most = max(FEWEST_WIDTHS, len(criterion.problem.rows))
-    if varying_inputs(problem) > max(FUNCTIONS, most):  # only the widths that fall fastest: those the kernel needs
+    if problem.spreads.varying_inputs > max(FUNCTIONS, most):  # only the widths that fall fastest, which are needed
         several = [leaf.ard and leaf.sigma is None for leaf in kernel.leaves]
         slopes = np.sum(criterion.gradient(start.candidate)[1][several], axis=0)
         slopes = np.bincount(inputs, np.where(constant, -math.inf, slopes))
@@ -248,7 +248,7 @@ def _widths_per_column(common: Found, method: str, iterations: int | None) -> Fo
         start = replace(start, candidate=WidthSearch(criterion, kernel, start.candidate).without(lost).start)
     best = start.searched(method, iterations, many=True)
     for first in (True, False):
-        logs = WidthSearch(criterion, kernel, best.candidate).input_widths()
+        logs = WidthSearch(criterion, kernel, best.candidate).widths
         loo = criterion.residuals(best.candidate)
         # effects of three columns show in the sizes of the residuals
         relevant = criterion.relevant(loo if first else np.hstack([loo, np.abs(loo)]))
@@ -258,7 +258,7 @@ def _widths_per_column(common: Found, method: str, iterations: int | None) -> Fo
         if narrow.all() or not (relevant & (logs > NARROW)).any():
             continue
         at = np.where(narrow, 0.5 * math.log(narrow.sum()) - 1.0, np.where(np.isfinite(logs), WIDE, math.inf))
-        starts = [np.exp(at + shift)[inputs] * column_spread(problem) for shift in (0.0, OTHER_KERNEL)]
+        starts = [np.exp(at + shift)[inputs] * problem.spreads.values for shift in (0.0, OTHER_KERNEL)]
         kernels = [
             changed_widths(best.candidate, kernel, lambda *_, widths=widths: widths, many=True).kernel
             for widths in starts
@@ -273,7 +273,7 @@ def _is_worthwhile(common: Found, found: Found, member: bool) -> bool:
     """Whether one width per column gains enough."""
     criterion = common.criterion
     gain = criterion.value(common.candidate) - criterion.value(found.candidate)
-    worth = member or gain >= CONSTANTS.worth * found.several * (varying_inputs(found.requested) - 1)
+    worth = member or gain >= CONSTANTS.worth * found.several * (found.requested.spreads.varying_inputs - 1)
     if criterion.problem.classification:
         errors = criterion.errors(common.candidate)
         worth &= errors - criterion.errors(found.candidate) >= max(1.0, 2.0 * math.sqrt(errors))

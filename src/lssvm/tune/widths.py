@@ -7,7 +7,7 @@ A criterion is a negative log likelihood of leave-one-out predictions: that of n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ import scipy
 from .. import arrays
 from ..arrays import NumericalError, cached_property
 from ..kernels import Kernel
-from ..problem import Problem, constant_columns, ranks_of
+from ..problem import Problem, ranks_of
 from .constants import CONSTANTS
 
 WIDEST = math.log(300.0)  # A wider kernel gains little, and its larger C lets narrow columns overfit.
@@ -40,20 +40,15 @@ class Candidate:
     value: float = math.inf
 
 
-def choices(kernel: Kernel) -> Sequence[Kernel]:
-    """The kernels of a `Choice`, or the only one."""
-    return kernel.parts if kernel.is_choice else [kernel]
-
-
+@dataclass
 class Criterion:
     """What a search minimises over the candidates, on a sample of rows."""
 
-    width_prior: float  # the standard deviation of log widths about their mean, with few rows per width
-    scale: float  # the size of changes that matter: a search starts with a step of gradient/scale
-
-    def __init__(self, problem: Problem, unit: np.ndarray) -> None:
-        self.problem = problem  # with the rows that are predicted; C is None if it is searched
-        self.unit = unit  # the spread of each column, the unit of widths
+    problem: Problem  # with the rows that are predicted; C is None if it is searched
+    unit: np.ndarray  # the spread of each column, the unit of widths
+    width_prior: float = 0.0  # the standard deviation of log widths about their mean, with few rows per width
+    iterations: int = CONSTANTS.iterations
+    scale: float = 1.0  # the size of changes that matter: a search starts with a step of gradient/scale
 
     def value(self, candidate: Candidate) -> float:
         """The criterion."""
@@ -85,8 +80,8 @@ class Criterion:
         F = (math.sqrt(rows) * Q * independent[:, None, :]).transpose(1, 0, 2).reshape(rows, columns * count)
         return F, independent.sum(axis=1)
 
-    def effects_of(self, targets: np.ndarray) -> np.ndarray:
-        """The largest standardised effect of every column, alone or together with one other column.
+    def relevant(self, targets: np.ndarray) -> np.ndarray:
+        """Which inputs have a column that varies and on which targets depend, alone or together with another column.
 
         For independent targets e, the squared correlations of e with the k functions of a column, or with the k^2
         products of the functions of two columns, are about chi-squared. All pairs together take one matrix product,
@@ -102,7 +97,7 @@ class Criterion:
         deviation = np.clip(deviation, -limit, limit)
         deviation = deviation - deviation.mean(axis=0)
         spread = deviation.std(axis=0)
-        largest = np.full(columns, -math.inf)
+        largest = np.full(columns, -math.inf)  # standardised effects
         for e in (deviation / np.where(spread > 0, spread, 1.0)).T:
             alone = ((e @ F) ** 2 / rows).reshape(columns, count).sum(axis=1)
             largest = np.maximum(largest, (alone - freedom) / np.sqrt(2.0 * freedom))
@@ -112,12 +107,8 @@ class Criterion:
                 pairs = (both - products) / np.sqrt(2.0 * products)
                 np.fill_diagonal(pairs, -math.inf)
                 largest = np.maximum(largest, pairs.max(axis=1))
-        return largest
-
-    def relevant(self, targets: np.ndarray) -> np.ndarray:
-        """Which inputs have a column that varies and on which targets depend, alone or in a pair."""
-        varying = ~constant_columns(self.problem)
-        return np.bincount(self.problem.inputs, varying & (self.effects_of(targets) > CONSTANTS.relevant)) > 0
+        varying = ~self.problem.spreads.constant
+        return np.bincount(self.problem.inputs, varying & (largest > CONSTANTS.relevant)) > 0
 
 
 class WidthSearch:
@@ -128,16 +119,22 @@ class WidthSearch:
     """
 
     def __init__(self, criterion: Criterion, requested: Kernel, start: Candidate, *, many: bool = False) -> None:
-        self.criterion, self.requested, self.start = criterion, requested, start
+        self.criterion, self.requested, self.start, self.many = criterion, requested, start, many
         self.size, self.fixed_C = len(criterion.problem.rows), criterion.problem.C is not None
         inputs = criterion.problem.inputs
-        self.logs = log_widths(start.kernel, len(inputs))
+        widths = [arrays.to_numpy(leaf.sigma) * np.ones(len(inputs)) for leaf in start.kernel.leaves]
+        with np.errstate(divide="ignore"):
+            self.logs = np.log(np.array(widths)).reshape(len(widths), len(inputs))
         units = np.array([leaf.width_unit(criterion.unit) for leaf in requested.leaves]).reshape(self.logs.shape)
         self.relative = self.logs - np.where(np.isfinite(units), np.log(units), 0.0)
+        # the smallest log width of every input among the leaves with widths per column, in units of its spread
+        several = [leaf.ard and leaf.sigma is None for leaf in requested.leaves]
+        first = np.unique(inputs, return_index=True)[1]
+        self.widths = np.asarray(np.min(self.relative[several], axis=0, initial=math.inf)[first])
         self.variable = np.full(self.logs.shape, -1)  # the number of the variable by which each width changes
         # The first column of each input that varies and has a finite width; constant columns must change nothing.
         self.leading = np.zeros(self.logs.shape, dtype=bool)
-        self.count, constant = 0, constant_columns(criterion.problem)
+        self.count, constant = 0, criterion.problem.spreads.constant
         for leaf, logs, variable, leading in zip(requested.leaves, self.logs, self.variable, self.leading, strict=True):
             used = np.flatnonzero(np.isfinite(logs))
             if leaf.sigma is None and len(used):
@@ -158,9 +155,20 @@ class WidthSearch:
         C = self.start.C if self.fixed_C else math.exp(x[-1])
         return replace(self.start, kernel=self.start.kernel.with_widths(sigmas), C=C)
 
-    def prior(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """Minus the log density of normal priors on the log widths of each leaf, about their mean and of their mean."""
-        value, gradient = 0.0, np.zeros(len(x))
+    def objective(self, x: np.ndarray, *, slopes: bool = True) -> tuple[float, np.ndarray]:
+        """The criterion and the prior, and their gradient if `slopes` are wanted.
+
+        The prior on the log widths of each leaf is normal, about their mean and of their mean.
+        """
+        gradient = np.zeros(len(x))
+        try:
+            if slopes:
+                value, in_widths, in_C = self.criterion.gradient(self.at(x))
+                gradient = self.in_variables(in_widths, in_C)
+            else:
+                value = self.criterion.value(self.at(x))
+        except NumericalError:
+            return FAILED, gradient
         for relative, variable, leading in zip(self.relative, self.variable, self.leading, strict=True):
             own = variable[leading]
             if not len(own):
@@ -175,20 +183,7 @@ class WidthSearch:
 
     def value(self, x: np.ndarray | None = None) -> float:
         """The criterion and the prior, at the start unless a point is given."""
-        x = self.origin if x is None else x
-        try:
-            return self.criterion.value(self.at(x)) + self.prior(x)[0]
-        except NumericalError:
-            return FAILED
-
-    def objective(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """The same, and its gradient."""
-        try:
-            value, in_widths, in_C = self.criterion.gradient(self.at(x))
-        except NumericalError:
-            return FAILED, np.zeros(len(x))
-        prior, gradient = self.prior(x)
-        return value + prior, gradient + self.in_variables(in_widths, in_C)
+        return self.objective(self.origin if x is None else x, slopes=False)[0]
 
     def in_variables(self, in_widths: np.ndarray, in_C: float) -> np.ndarray:
         """The derivatives in the variables, from those in the log widths and log C."""
@@ -223,7 +218,8 @@ class WidthSearch:
             if len(values) > 3 and values[-4] - values[-1] < 3.0 * CONSTANTS.slow * self.criterion.scale:
                 raise StopIteration
 
-        options = {"maxiter": iterations or CONSTANTS.iterations, "ftol": NOISE / max(abs(start), unit)}
+        most = iterations or self.criterion.iterations * (3 if self.many else 2)
+        options = {"maxiter": most, "ftol": NOISE / max(abs(start), unit)}
         found = scipy.optimize.minimize(  # type: ignore[call-overload]
             lambda x: tuple(part / unit for part in (known.pop() if known else self.objective(x))),
             x,
@@ -235,12 +231,6 @@ class WidthSearch:
         )
         return replace(self.at(found.x), value=unit * float(found.fun))
 
-    def input_widths(self) -> np.ndarray:
-        """The smallest log width of every input, in units of its spread, among the leaves with widths per column."""
-        several = [leaf.ard and leaf.sigma is None for leaf in self.requested.leaves]
-        leading = np.unique(self.criterion.problem.inputs, return_index=True)[1]
-        return np.asarray(np.min(self.relative[several], axis=0, initial=math.inf)[leading])
-
     def without(self, dropped: np.ndarray) -> WidthSearch:
         """The search from infinite widths of some inputs, where each column has its own."""
         lost = np.isin(self.criterion.problem.inputs, dropped)
@@ -250,44 +240,23 @@ class WidthSearch:
     def fewer_columns(self, relevant: np.ndarray) -> Candidate:
         """The start without the inputs that hardly improve it, of those with widths of their own; one is kept.
 
-        `relevant` says on which inputs the targets depend.
+        `relevant` says on which inputs the targets depend. The others are tried together first (if there are none, half
+        of all inputs), then half as many each time, the widest first, until a few single ones in a row are needed.
         """
-        widths = self.input_widths()
-        used = np.sum(np.isfinite(widths))
-        value = lambda dropped: math.inf if len(dropped) == used else self.without(dropped).value()  # noqa: E731
-        dropped = droppable(widths, relevant, value, math.log(self.size))
-        return self.without(dropped).start if len(dropped) else self.start
-
-
-def droppable(
-    widths: np.ndarray, relevant: np.ndarray, value: Callable[[np.ndarray], float], limit: float
-) -> np.ndarray:
-    """The inputs that can be dropped: a value to be minimised rises by less than `limit` each time.
-
-    `value` is that without some inputs; those of infinite width are dropped already. First the inputs that the targets
-    do not depend on are tried together (if there are none, half of all inputs), then half as many each time, the widest
-    first, until a few single ones in a row are needed.
-    """
-    order = np.lexsort((-widths, relevant))
-    order = order[np.isfinite(widths[order])]
-    dropped = order[:0]
-    least, needed, size = value(dropped), 0, int(np.sum(~relevant[order])) or max(1, len(order) // 2)
-    while len(order) and needed < NEEDED:
-        tried = np.append(dropped, order[:size])
-        new = value(tried)
-        if new - least < limit:
-            least, needed, dropped, order = min(least, new), 0, tried, order[size:]
-        elif size == 1:
-            needed, order = needed + 1, order[1:]
-        size = max(1, size // 2)
-    return dropped
-
-
-def log_widths(kernel: Kernel, columns: int) -> np.ndarray:
-    """The log widths (leaves, columns); those of dropped columns are infinite."""
-    widths = [arrays.to_numpy(leaf.sigma) * np.ones(columns) for leaf in kernel.leaves]
-    with np.errstate(divide="ignore"):
-        return np.log(np.array(widths)).reshape(len(widths), columns)
+        order = np.lexsort((-self.widths, relevant))
+        order = order[np.isfinite(self.widths[order])]
+        used, search, least, needed = len(order), self, self.value() if len(order) else 0.0, 0
+        dropped, size = order[:0], int(np.sum(~relevant[order])) or max(1, len(order) // 2)
+        while len(order) and needed < NEEDED:
+            tried = np.append(dropped, order[:size])
+            fewer = self.without(tried)
+            value = math.inf if len(tried) == used else fewer.value()
+            if value - least < math.log(self.size):
+                search, least, needed, dropped, order = fewer, min(least, value), 0, tried, order[size:]
+            elif size == 1:
+                needed, order = needed + 1, order[1:]
+            size = max(1, size // 2)
+        return search.start
 
 
 def changed_widths(
