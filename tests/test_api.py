@@ -110,6 +110,7 @@ SAME_LAYER = {
     ("sparsify", "tune"),
     ("cluster", "stream"),
     *(("cli", module) for module in ("persist", "export", "plotting", "report")),
+    ("report", "persist"),
 }
 # Heavy or optional packages: imported inside the functions that need them. click's decorators are the command line.
 OPTIONAL = {

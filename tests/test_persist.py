@@ -505,7 +505,7 @@ REFUSED = [
     (lambda header, model: header["members[0].fit.coef"].update(dtype="I64"), "fit.coef"),
     (lambda header, model: header.update(more={"dtype": "F64", "shape": [0], "data_offsets": [8, 8]}), "fill"),
     (lambda header, model: model["model"].update({"class": "eval"}), "eval"),
-    (deep, "nested"),
+    (deep, "kernel is not"),
     (wide_labels, "too much memory"),
 ]
 UNSOUND = {  # for each model: a place, a value and the message

@@ -353,7 +353,7 @@ def test_fit_of_chunks_draws_the_rows_that_the_model_keeps():
 
 
 def test_fit_of_other_models_is_refused():
-    with pytest.raises(ValueError, match="1 or 2 inputs, this one has 3"):
+    with pytest.raises(ValueError, match="models of 1 or 2 inputs, not of 3"):
         FitDisplay.from_estimator(LSSVR(kernels.Linear(), C=1.0).fit(np.column_stack([X, X**2, X**3]), y))
     with pytest.raises(ValueError, match=r"output=1 is out of range: the model has 1 output"):
         FitDisplay.from_estimator(LSSVR(**GIVEN).fit(X, y), output=1)

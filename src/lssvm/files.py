@@ -47,6 +47,19 @@ def _descriptor(path: str | os.PathLike[str]) -> int | None:
     raise OSError(f"{os.fspath(path)!r} is a closed stream: redirect it to a file, or name a file.")
 
 
+def writable(path: str | os.PathLike[str]) -> Path:
+    """The file that a path leads to, which exists or can be created; otherwise an OSError says what to do."""
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"The folder {str(target.parent)!r} for {target.name!r} does not exist: create it first."
+        )
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        remedy = "permission denied, ask the owner for access or choose another file"
+        raise PermissionError(errno.EACCES, remedy, str(target))
+    return target
+
+
 @contextlib.contextmanager
 def written(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A binary file that replaces `path` once it is complete and on disk; on an error, `path` is left unchanged.
@@ -62,14 +75,8 @@ def written(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with open(path if number is None else os.dup(number), "wb") as stream:
             yield stream
         return
-    target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"The folder {str(target.parent)!r} for {target.name!r} does not exist: create it first."
-        )
+    target = writable(path)
     old = target.stat() if target.exists() else None
-    if not os.access(target.parent if old is None else target, os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
     if old is not None and (old.st_nlink > 1 or not os.access(target.parent, os.W_OK)):
         content = io.BytesIO()
         yield content

@@ -172,7 +172,7 @@ def test_categories_are_reported_and_identifiers_are_not_among_them(run, folder)
 def test_categories_of_words_and_numbers_to_predict(run, folder, fitted):
     """The command line and Python agree: numbers are refused, unless some categories are numbers."""
     (folder / "new.csv").write_text("age,city\n30,7\n40,Oslo\n")
-    assert "city=7 (1 row) is unknown" in run("predict", fitted, "new.csv").stderr  # text, because Oslo is text
+    assert "city=7 (1 row)" in run("predict", fitted, "new.csv").stderr  # text, because Oslo is text
     with pytest.raises(ValueError, match="column 'city' contained text in fit, but now contains numbers"):
         load(fitted).predict(people().set_column(1, "city", [AGE.astype(float)]))
     coded = [(row[0], str(list("KOP").index(row[1][0])), row[2]) for row in ROWS]
@@ -182,7 +182,7 @@ def test_categories_of_words_and_numbers_to_predict(run, folder, fitted):
     numbers = people().set_column(1, "city", [np.array([int(row[1]) for row in coded[1:]] + [77])])
     write(numbers, "numbers.parquet")
     result = run("predict", "m.lssvm", "numbers.parquet")
-    assert "city=77 (1 row) is unknown" in result.stderr
+    assert "city=77 (1 row)" in result.stderr
     model = load("m.lssvm")
     found = np.array(result.stdout.split()[1:], float)
     np.testing.assert_allclose(found, model.predict(numbers), rtol=0, atol=2 * rounding(model))

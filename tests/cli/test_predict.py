@@ -357,9 +357,9 @@ def test_unknown_categories_are_reported(run, folder, fitted):
     expected = load(fitted).predict(people([40, 40, 41], ["Rome", "Oslo", "Rome"]))
     np.testing.assert_allclose([float(cell) for cell in result.stdout.splitlines()[1:]], expected)
     (folder / "many.csv").write_text("age,city\n" + "".join(f"40,town {i}\n" for i in range(7)))
-    *named, rest = run("predict", fitted, "many.csv").stderr.splitlines()
-    assert [line.split(" is unknown")[0] for line in named] == [f"the category city=town {i} (1 row)" for i in range(5)]
-    assert rest == "2 more categories are unknown to the model"
+    (line,) = run("predict", fitted, "many.csv").stderr.splitlines()
+    assert line.startswith("categories unknown to the model")
+    assert line.endswith(": " + ", ".join(f"city=town {i} (1 row)" for i in range(7)))
 
 
 def test_the_size_of_the_pieces_does_not_matter(run, folder, fitted, monkeypatch):

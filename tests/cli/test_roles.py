@@ -223,7 +223,7 @@ def test_truth_values_are_known_however_they_are_spelled(run, folder):
         assert run("fit", own, "-y", "price", "-o", "m.lssvm").exit_code == 0
         results = [run("predict", "m.lssvm", other) for other in names]
         assert {result.stdout for result in results} == {results[0].stdout}
-        assert not any("is unknown to the model" in result.stderr for result in results)
+        assert not any("unknown to the model" in result.stderr for result in results)
         assert load("m.lssvm").fitted_.layout.columns.columns[1].kind == "number"  # as in a frame
         assert run("export", "m.lssvm", "--to", "python", "-o", "exported.py").exit_code == 0
         predict = runpy.run_path("exported.py")["predict"]

@@ -12,7 +12,7 @@ from sklearn.utils.fixes import parse_version
 from lssvm import LSSVR, datasets
 from lssvm.kernels import RBF, Additive, Linear, Polynomial, Spline
 from lssvm.sparsify import Components
-from lssvm.sparsify.max_variation import Structure, component_blocks
+from lssvm.sparsify.max_variation import Structure, component_blocks, distinct_rows
 
 FINITE = {"spline": Spline(3), "polynomial": Polynomial(2), "linear": Linear()}
 
@@ -117,6 +117,12 @@ def test_the_directions_left_out_are_beyond_coefficients_in_double_precision():
     assert structure_objective(parts, y, rho, alpha - alpha.mean()) > (1 + 1e-5) * lower
 
 
+def active_rows(programme, piece):
+    """Component, row and sign of the active rows; the parametric programme has no rows that are equal or opposite."""
+    rows = [(part, i) for part in programme.inside for i in distinct_rows(programme.blocks.Q[part])]
+    return [(*rows[k % len(rows)], 1.0 - 2.0 * (k // len(rows))) for k in piece.active]
+
+
 @pytest.mark.parametrize("kernel", FINITE.values(), ids=FINITE)
 def test_structure_is_optimal_to_working_precision(kernel):
     _, y, _, blocks = structure(kernel)
@@ -128,7 +134,7 @@ def test_structure_is_optimal_to_working_precision(kernel):
         f = sum(Q @ z[place] for Q, place in zip(blocks.Q, blocks.places, strict=True)) + programme.intercept(z)
         e = v * (y - f)
         assert abs(e.sum()) <= 1e-10 * np.abs(e).sum()
-        multipliers = piece.multipliers_at(rho)
+        multipliers = piece.multipliers @ [1.0, rho - piece.rho]
         assert multipliers.min(initial=0.0) >= -1e-10 * rho
         for number, (Q, place) in enumerate(zip(blocks.Q, blocks.places, strict=True)):
             component, gradient = Q @ z[place], Q.T @ e
@@ -140,7 +146,7 @@ def test_structure_is_optimal_to_working_precision(kernel):
                 )
                 assert least.fun <= rho * (1 + 1e-8)
                 continue
-            own = [(k, i, sign) for k, (c, i, sign) in enumerate(piece.active) if c == number]
+            own = [(k, i, sign) for k, (c, i, sign) in enumerate(active_rows(programme, piece)) if c == number]
             assert sum(multipliers[k] for k, _, _ in own) == pytest.approx(rho, rel=1e-10)
             back = sum(multipliers[k] * sign * Q[i] for k, i, sign in own)
             assert_allclose(back, gradient, atol=1e-10 * np.abs(Q.T @ (v * y)).max())
@@ -173,10 +179,10 @@ def structure_violation(programme, y, v, piece, rho):
     centred = y - v @ y / v.sum()
     size = np.sqrt(v @ centred**2 / len(y))
     e = v * (y - sum(Q @ z[p] for Q, p in zip(blocks.Q, blocks.places, strict=True)) - programme.intercept(z))
-    multipliers = piece.multipliers_at(rho)
+    multipliers = piece.multipliers @ [1.0, rho - piece.rho]
     gradient, first, back, sums = np.zeros(len(z)), np.zeros(len(z)), np.zeros(len(z)), np.zeros(len(t))
     worst = [abs(e.sum()) / np.abs(v * centred).sum(), -multipliers.min(initial=0.0) / rho]
-    for m, (part, i, sign) in zip(multipliers, piece.active, strict=True):
+    for m, (part, i, sign) in zip(multipliers, active_rows(programme, piece), strict=True):
         q = blocks.Q[part][i]
         back[blocks.places[part]] += m * sign * q
         sums[part] += m

@@ -19,7 +19,8 @@ from .models import model_facts
 from .program import FILE, main, say
 
 if TYPE_CHECKING:
-    from .roles import Roles
+    from ..tables.cells import ColumnScan
+    from .roles import Rows
 
 MEMORY_SHARE = 0.5  # a fit that needs more than this share of the free memory is done in chunks
 MEMORY_TABLE = Path("/proc/meminfo")
@@ -75,9 +76,8 @@ def fit(
     from .. import diagnose
     from ..estimators import LSSVC, LSSVR
     from ..persist import save
-    from ..tables.cells import numbers_rows
     from .reading import open_table
-    from .roles import Rows, listed, plan
+    from .roles import Rows, plan
 
     start = perf_counter()
     source = open_table(data, **reading)
@@ -88,36 +88,11 @@ def fit(
     if not roles.labels and (loss or coding):
         what = f"is for classification, but {target!r} contains numbers to predict"
         raise click.UsageError(f"{'--loss' if loss else '--coding'} {what}: omit it, or use --task classification.")
-    model: Any = LSSVR(robust=robust)
-    if roles.labels:
-        model = LSSVC(robust=robust, loss=loss or "auto", coding=coding or "auto")
-    n_rows, n_columns = scans[target].rows, _encoded_columns(roles, scans)
-    chunked = _needs_chunks(n_rows, n_columns)
+    classifier = LSSVC(robust=robust, loss=loss or "auto", coding=coding or "auto")
+    model: Any = classifier if roles.labels else LSSVR(robust=robust)
     rows = Rows(source, roles, drop=missing == "drop")
     with program.recorded_warnings() as raised:
-        if chunked:
-            say(f"fitting {n_rows} rows at once would take more than half of the free memory: they are read in chunks")
-            rows.size = CHUNK_BYTES // (8 * n_columns) + 1
-        else:
-            X, y = rows.all()
-            n_rows = len(y)
-            for name, is_text in roles.inputs.items():
-                if not is_text and numbers_rows(X[name].to_numpy()):
-                    remedy = f"drop it with --drop {shlex.quote(name)}, unless their order matters"
-                    say(f"column {name!r} numbers the rows: {remedy}")
-        label = f"fitting {n_rows} rows, {counted(len(roles.inputs), 'column')}"
-        line = progress.Line(label) if program.shows_progress() else nullcontext(lambda share: None)
-        with line as listener, progress.listening(listener):
-            model.fit_chunks(rows) if chunked else model.fit(X, y)
-        dropped = len(rows.dropped) - scans[target].missing
-        if dropped:
-            say(f"rows with missing cells are dropped: {dropped}")
-        encoder = model.fitted_.layout.encoder  # columns that look like identifiers are not among its categories
-        found = [str(column.name) for column in encoder.columns if column.kind == "category"] if encoder else []
-        counts = {name: scans[name].counts for name in found}
-        if counts:
-            sizes = [f"{name!r} ({'more than 1000' if own is None else len(own)})" for name, own in counts.items()]
-            say(f"treated as categorical: {listed(sizes)}")
+        _learn(model, rows, scans)
     done = perf_counter()
     model.table_ = dict(
         target=target,
@@ -180,12 +155,37 @@ def demo(output: Path) -> None:
     program.print_path(output)
 
 
-def _encoded_columns(roles: Roles, scans: dict[str, Any]) -> int:
-    """The number of columns after encoding, at most."""
+def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> None:
+    """Fit a model to the rows of a table, in chunks if memory is short, and report what is odd about them."""
+    from ..tables.cells import numbers_rows
     from ..tables.encoding import MOST_VALUES
+    from .roles import listed
 
-    counts = (scans[name].counts for name, is_text in roles.inputs.items() if is_text)
-    return len(roles.inputs) + sum(MOST_VALUES if own is None else min(len(own), MOST_VALUES) for own in counts)
+    inputs, target = rows.roles.inputs, scans[str(rows.roles.target)]
+    texts = [scans[name].counts for name, is_text in inputs.items() if is_text]
+    n_columns = len(inputs) + sum(MOST_VALUES if own is None else min(len(own), MOST_VALUES) for own in texts)
+    n_rows, chunked = target.rows, _needs_chunks(target.rows, n_columns)
+    if chunked:
+        say(f"fitting {n_rows} rows at once would take more than half of the free memory: they are read in chunks")
+        rows.size = CHUNK_BYTES // (8 * n_columns) + 1
+    else:
+        X, y = rows.all()
+        n_rows = len(y)
+        for name in [name for name, is_text in inputs.items() if not is_text and numbers_rows(X[name].to_numpy())]:
+            remedy = f"drop it with --drop {shlex.quote(name)}, unless their order matters"
+            say(f"column {name!r} numbers the rows: {remedy}")
+    label = f"fitting {n_rows} rows, {counted(len(inputs), 'column')}"
+    line = progress.Line(label) if program.shows_progress() else nullcontext(lambda share: None)
+    with line as listener, progress.listening(listener):
+        model.fit_chunks(rows) if chunked else model.fit(X, y)
+    dropped = len(rows.dropped) - target.missing
+    if dropped:
+        say(f"rows with missing cells are dropped: {dropped}")
+    encoder = model.fitted_.layout.encoder  # columns that look like identifiers are not among its categories
+    categories = [column for column in encoder.columns if column.kind == "category"] if encoder else []
+    if categories:
+        sizes = [f"{column.name!r} ({len(column.values)})" for column in categories]
+        say(f"treated as categorical: {listed(sizes)}")
 
 
 def _needs_chunks(n_rows: int, n_columns: int) -> bool:

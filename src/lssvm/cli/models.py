@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import nullcontext, suppress
+from itertools import compress
 from math import inf, isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from .roles import Roles
 
 PIECE = 10_000  # number of rows predicted at once
-LISTED = 5  # unknown categories that are named
 SEPARATOR = "; "  # between the classes of a set
 INTERVAL = "Add the bounds of prediction intervals with this coverage, e.g. 0.9."
 SET = "Add the set of classes that contains the actual class with this probability, e.g. 0.9."
@@ -38,12 +38,8 @@ def load_model(path: str) -> tuple[Any, Roles]:
     from .roles import Roles
 
     model = load(path)
-    if "columns" in getattr(model, "table_", {}):
-        raise ValueError(
-            f"{path!r} was written by version 0.1, which encoded the columns in another way: fit it again."
-        )
     if not hasattr(model, "feature_names_in_"):
-        what = "was fitted in Python to an array, which has no column names"
+        what = "has no column names (it was fitted in Python to an array, or by version 0.1)"
         raise ValueError(f"{path!r} {what}: use it from Python (lssvm.load), or fit it to a frame or with lssvm fit.")
     if not hasattr(model, "classes_") and not model.fitted_.layout.single:
         remedy = "use it from Python (lssvm.load), or fit one model for each"
@@ -70,10 +66,9 @@ def model_facts(model: Any) -> dict[str, Any]:
     else:
         result["C"] = float(model.C_)
         result |= {name[:-1]: getattr(model, name) for name in ("coding_", "loss_") if hasattr(model, name)}
-    used = diagnose.columns_used(model)
-    if not used.all():
-        columns = zip(diagnose.feature_names(model), used, strict=True)
-        result["dropped columns"] = [name for name, is_used in columns if not is_used]
+    dropped = list(compress(diagnose.feature_names(model), ~diagnose.columns_used(model)))
+    if dropped:
+        result["dropped columns"] = dropped
     names = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "error_rate": "error rate", "log_loss": "log loss"}
     names |= {"brier": "Brier score", "crps": "CRPS"}
     with suppress(ValueError):
@@ -111,6 +106,7 @@ def predict(
     if output is None:
         program.check_standard_output("give -o FILE")
     from .reading import open_table
+    from .roles import listed
 
     fitted, roles = load_model(model)
     if interval is not None and roles.labels:
@@ -122,8 +118,8 @@ def predict(
     roles.check(source)
     formulas = [] if raw or as_json else [label for label in getattr(fitted, "classes_", ()) if _is_formula(label)]
     if formulas:
-        found = ", ".join(map(repr, map(str, formulas[:5]))) + (" ..." if len(formulas) > 5 else "")
-        say(f"class names that a spreadsheet would run as formulas get a leading ' ({found}); use --raw to omit it")
+        shown = listed([repr(str(label)) for label in formulas])
+        say(f"class names that a spreadsheet would run as formulas get a leading ' ({shown}); use --raw to omit it")
     on_terminal = output is None and sys.stdout.isatty()
     scored = roles.target in source.names
     names = [*roles.inputs, *([str(roles.target)] if scored else [])]
@@ -140,18 +136,14 @@ def predict(
             text = _json_lines(columns) if as_json else _csv_lines(zip(*columns.values(), strict=True), raw)
             text = printable(text) if on_terminal else text
             if not (batch.start or as_json):  # only after the first rows are predicted: a failure writes nothing
-                text = (
-                    printable(_csv_lines([columns])) + text
-                )  # labels must not control a terminal, wherever it is read
+                header = printable(_csv_lines([columns]))  # labels must not control a terminal, wherever it is read
+                text = header + text
             click.echo(text.encode(), file, nl=False)
             if output is not None:
                 program.show_rows("predicting", batch.start + batch.rows)
-    for category, count in unknown.most_common(LISTED):
-        rows = counted(count, "row")
-        say(f"the category {category} ({rows}) is unknown to the model and is treated as different from all known ones")
-    if len(unknown) > LISTED:
-        more = counted(len(unknown) - LISTED, "more category is", "more categories are")
-        say(f"{more} unknown to the model")
+    if unknown:
+        named = [f"{category} ({counted(count, 'row')})" for category, count in unknown.most_common()]
+        say(f"categories unknown to the model, treated as different from all known ones: {listed(named)}")
     if n_scored:
         mean = loss / n_scored
         error = f"error rate {mean:.2%}" if roles.labels else f"root mean square error {mean**0.5:.4g}"
@@ -293,10 +285,8 @@ def inspect(model: str, as_json: bool) -> None:
     if hasattr(fitted, "feature_names_in_"):
         from .roles import Roles
 
-        known = Roles.of(fitted).known
-        result["input columns"] = [
-            f"{name} ({', '.join(map(str, known[name]))})" if known.get(name) else name
-            for name in map(str, fitted.feature_names_in_)
-        ]
+        roles = Roles.of(fitted)
+        values = {name: f"{name} ({', '.join(map(str, own))})" for name, own in roles.known.items() if len(own)}
+        result["input columns"] = [values.get(name, name) for name in roles.inputs]
     result["bytes"] = os.path.getsize(model)
     program.print_values(result, as_json)

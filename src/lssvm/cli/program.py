@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import click
 
 from .. import progress
-from ..files import is_stream
+from ..files import is_stream, writable
 from ..progress import counted
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -115,26 +115,20 @@ def parts_of(path: Path) -> list[Path]:
 
 
 def check_output(path: Path | None, option: str, *others: str | Path | None) -> None:
-    """Check before the work that the folder of an output file exists and that it is not another file of the command."""
+    """Check before the work that an output can be written and that it is not another file of the command.
+
+    A file may have several names (hard links), or not exist yet.
+    """
     try:
         if path is None or is_stream(path):
             return
+        target = writable(path)
     except OSError as error:
         raise click.BadParameter(str(error), param_hint=option) from None
-    message = ""
-    if not path.parent.is_dir():
-        message = f"the folder '{path.parent}' does not exist; create it first."
-    elif not path.exists() and not os.access(path.parent, os.W_OK):
-        message = f"the folder '{path.parent}' is not writable; choose another."
-    elif any(_same_file(path, file) for other in others if other is not None for file in parts_of(Path(other))):
-        message = f"'{path}' is also another file of this command and would be overwritten; choose another name."
-    if message:
-        raise click.BadParameter(message, param_hint=option)
-
-
-def _same_file(path: Path, other: Path) -> bool:
-    """Whether two names are those of one file; it may have several names (hard links), or not exist yet."""
-    return path.resolve() == other.resolve() or (path.exists() and other.exists() and path.samefile(other))
+    for other in [file for name in others if name is not None for file in parts_of(Path(name))]:
+        if target == other.resolve() or (target.exists() and other.exists() and target.samefile(other)):
+            message = f"'{path}' is also another file of this command and would be overwritten; choose another name."
+            raise click.BadParameter(message, param_hint=option)
 
 
 def check_standard_output(remedy: str) -> None:

@@ -209,7 +209,8 @@ def _open_text(
     reader = csv.reader(lines, delimiter=found)
     records = filter(None, reader)
     head = list(islice(records, 1))
-    first_row = 1 + above + (header is not False) * reader.line_num  # names may contain line breaks
+    breaks = 0 if header is False else reader.line_num - 1  # in the names
+    first_row = 1 + above + (header is not False) + breaks
     head += islice(records, SAMPLE_ROWS - 1)
     if len(head) < 2 and is_cut:
         raise TableError(f"{name}: the column names take more than {2 * SAMPLE} characters: {UNCLOSED}")
@@ -251,11 +252,9 @@ def _open_text(
             unequal = UNEQUAL_CELLS.search(str(error))
             if unequal is None:
                 raise
-            row = first_row + int(unequal[1]) - 1 - above - (header is not False)
-            raise TableError(
-                f"{name}: row {row} has a different number of cells ({unequal[2]}) than the header ({len(names)}): "
-                "correct it, or give --delimiter."
-            ) from None
+            found = f"row {int(unequal[1]) + breaks} has a different number of cells ({unequal[2]})"
+            remedy = "correct it, or give --delimiter"
+            raise TableError(f"{name}: {found} than the header ({len(names)}): {remedy}.") from None
 
     return Source(name, names, first_row, read, tuple(notes), decimal or ".", hint)
 
@@ -312,12 +311,13 @@ def _data_cells(head: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _check_names(names: Sequence[str], source: str, hint: str = "") -> None:
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if "" in twice:
-        remedy = "give them names or, if they are empty, remove the delimiters at the ends of the lines"
-        raise TableError(f"{source}: {list(names).count('')} columns have no name: {remedy}.{hint}")
-    if twice:
-        raise TableError(f"{source}: the column name {twice[0]!r} is duplicated: give each column a unique name.{hint}")
+    for name, count in Counter(names).items():
+        fault = f"the column name {name!r} is duplicated: give each column a unique name"
+        if not name:
+            remedy = "give them names or, if they are empty, remove the delimiters at the ends of the lines"
+            fault = f"{count} columns have no name: {remedy}"
+        if count > 1:
+            raise TableError(f"{source}: {fault}.{hint}")
 
 
 def odd_cells(source: str, name: str, cells: Sequence[tuple[str, int]], remedy: str, count: int = 1) -> TableError:

@@ -18,6 +18,7 @@ from .reading import BATCH_CELLS, Batch, Source, TableError, odd_cells, plain_na
 
 MOST_CLASSES = 10  # integers with at most this many distinct values are classes
 REPEATED = 5  # integers with as many rows per distinct value may be classes: 3 of 29 public regression tables
+PLAIN_NUMBERS = "write plain numbers, such as -1234.5, or give the --decimal separator"
 
 
 @dataclass(frozen=True)
@@ -142,18 +143,10 @@ def plan(
     scans = scan(source, [target, *names])
     remarks = list(source.notes)
     labels = _labels(source, target, scans[target], task, remarks)
-    inputs: dict[str, bool] = {}
-    useless: dict[str, list[str]] = {}
+    useless: dict[str, list[str]] = {}  # by the reason; the others have none
     for name in names:
-        reason = _useless(name, scans[name], name in categorical)
-        if reason:
-            useless.setdefault(reason, []).append(name)
-            continue
-        inputs[name] = name in categorical or not scans[name].is_number
-        if not inputs[name] and scans[name].odd:
-            option = shlex.quote(name)
-            remedy = f"correct it, leave the cell empty, or use --categorical {option} or --drop {option}"
-            raise odd_cells(source.name, name, scans[name].odd_values, remedy, scans[name].odd)
+        useless.setdefault(_useless(name, scans[name], name in categorical), []).append(name)
+    inputs = {name: name in categorical or not scans[name].is_number for name in useless.pop("", ())}
     dropped = []
     for reason, own in useless.items():
         columns, verb = ("column", "is") if len(own) == 1 else ("columns", "are")
@@ -163,7 +156,7 @@ def plan(
         raise TableError("\n  ".join([f"{source.name}: {fault}.{source.hint}", *dropped]))
     remarks += dropped
     for name, is_text in {**({target: True} if labels else {}), **inputs}.items():
-        remarks += _doubts(name, scans[name], is_text)
+        remarks += _doubts(source, name, scans[name], is_text)
     gaps = [f"{name!r} {scans[name].missing}" for name in inputs if scans[name].missing]
     remarks += [f"missing cells: {listed(gaps)}"] if gaps else []
     if scans[target].missing:
@@ -171,103 +164,102 @@ def plan(
     return Roles(target, labels, inputs, {target: scans[target].values or ()}), scans, remarks
 
 
-def _labels(source: Source, target: str, column: ColumnScan, requested: str | None, remarks: list[str]) -> str:
+def _labels(source: Source, target: str, column: ColumnScan, task: str | None, remarks: list[str]) -> str:
     """The type of the class labels, "" for regression: inferred from the target, and reported."""
-    values = column.values
+    values, rows = column.values, column.present
     whole = column.is_number and column.odd == 0 and column.whole
-    few = whole and values is not None and 2 <= len(values) <= MOST_CLASSES and column.present >= 3 * len(values)
-    regression = requested == "regression" or (requested is None and column.is_number and not few)
-    fault = _target_fault(column, regression=regression, forced=requested is not None)
+    few = whole and values is not None and 2 <= len(values) <= MOST_CLASSES and rows >= 3 * len(values)
+    regression = task == "regression" or (task is None and column.is_number and not few)
+    fault = _target_fault(column, regression, forced=task is not None)
     if fault:
-        raise TableError(f"{source.name}: column {target!r} {fault}")
+        raise TableError(f"{source.name}: column {target!r} {fault}.")
     if regression:
         if column.odd:
             remedy = "correct it, treat the column as classes with --task classification, or choose another target"
             raise odd_cells(source.name, target, column.odd_values, remedy, column.odd)
-        if requested is None:
-            shown = f"more than {MOST_LABELS}" if values is None else str(len(values))
-            repeated = values is not None and (len(values) <= MOST_CLASSES or column.present >= REPEATED * len(values))
+        if task is None:
+            repeated = values is not None and (len(values) <= MOST_CLASSES or rows >= REPEATED * len(values))
             hint = "; if these are classes, use --task classification" if whole and repeated else ""
-            remarks.append(f"task: regression ({target!r} has {shown} distinct numbers{hint})")
+            remarks.append(f"task: regression ({target!r} has {_number_of(values)} distinct numbers{hint})")
         return ""
     assert values is not None  # otherwise there are too many classes
-    if requested is None:
+    if task is None:
         other = "; --task regression treats them as numbers" if whole else ""
         remarks.append(f"task: classification ({target!r} has {len(values)} classes: {listed(sorted(values))}{other})")
     for word in filter(values.__contains__, ABSENT):
-        remarks.append(
-            f"the class {word!r} of {target!r} may denote missing cells: if it does, leave these cells empty"
-        )
+        remedy = "if it does, leave these cells empty"
+        remarks.append(f"the class {word!r} of {target!r} may denote missing cells: {remedy}")
     exact = whole and not column.truths and all(abs(end) < 2**53 for end in column.extremes)
     return "number" if exact and not column.padded else "text"
 
 
-def _target_fault(column: ColumnScan, *, regression: bool, forced: bool) -> str:
+def _target_fault(column: ColumnScan, regression: bool, *, forced: bool) -> str:
     """Why a target cannot be used, and what to do; "" if it can. Numbers with mistakes are checked elsewhere."""
-    values = column.values
-    other = "choose another target with -y"
+    values, other = column.values, "choose another target with -y"
     if not column.present:
-        return f"has no values: {other}."
+        return f"has no values: {other}"
     if not column.usable:
-        return f"contains neither numbers nor text: {other}."
-    if not regression and (values is None or (not forced and len(values) > 2 and column.present < 2 * len(values))):
-        example = quoted(column.odd_values[0][0] if column.odd_values else column.texts[0])
-        if column.all_match(DATE):
-            return f"contains dates ({example}): use numbers, e.g. the days since the first, or {other}."
-        if column.all_match(SIGNED):
-            remedy = "write plain numbers, such as 1234.5, give the --decimal separator, or"
-            return f"contains numbers with other characters ({example}): {remedy} {other}."
-        shown = f"more than {MOST_LABELS}" if values is None else str(len(values))
-        task = "regression" if column.is_number else "classification"
-        remedy = f", or use --task {task}" if column.is_number or values is not None else ""
-        what = f"{shown} distinct values in {column.present} rows, too many for classes"
-        return f"has {what}: {other}{remedy}."
+        return f"contains neither numbers nor text: {other}"
     if values is not None and len(values) < 2 and not (regression and column.odd):
         what = "the same value in all rows" if regression else "only one class"
-        return f"has {what}, {quoted(list(values))}, but at least two are needed: add other rows, or {other}."
-    return ""
+        return f"has {what}, {quoted(list(values))}, but at least two are needed: add other rows, or {other}"
+    if regression or (values is not None and (forced or len(values) <= 2 or column.present >= 2 * len(values))):
+        return ""
+    example = quoted([value for value, _ in column.odd_values[:1]])
+    if column.all_match(DATE):
+        return f"contains dates ({example}): use numbers, e.g. the days since the first, or {other}"
+    if column.all_match(SIGNED):
+        return f"contains numbers with other characters ({example}): {PLAIN_NUMBERS}, or {other}"
+    what = f"{_number_of(values)} distinct values in {column.present} rows, too many for classes"
+    if column.is_number or values is not None:
+        other += f", or use --task {'regression' if column.is_number else 'classification'}"
+    return f"has {what}: {other}"
+
+
+def _number_of(values: Any) -> str:
+    return f"more than {MOST_LABELS}" if values is None else str(len(values))
 
 
 def _useless(name: str, column: ColumnScan, categorical: bool) -> str:
     """Why a column is dropped; "" if it is not."""
-    if not column.usable:
-        return "neither numbers nor text (dates or lists?)"
-    if not column.present:
-        return "no values"
-    if not name:
-        return "no name (row numbers written by another program?)"
-    if not column.missing and column.counts is not None and len(column.counts) == 1:
-        return "the same value in all rows"
-    if not categorical and not column.is_number and column.all_match(DATE):
-        return f"dates ({quoted(column.texts[0])}); use numbers, e.g. the year or days since the first"
-    return ""
+    is_constant = not column.missing and column.counts is not None and len(column.counts) == 1
+    are_dates = not categorical and not column.is_number and column.all_match(DATE)
+    reasons = {
+        "neither numbers nor text (dates or lists?)": not column.usable,
+        "no values": not column.present,
+        "no name (row numbers written by another program?)": not name,
+        "the same value in all rows": is_constant,
+        f"dates ({quoted(column.texts[:1])}); use numbers, e.g. the year or days since the first": are_dates,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-def _doubts(name: str, column: ColumnScan, is_text: bool) -> Iterator[str]:
-    """Possible mistakes in a column that is used."""
-    option = shlex.quote(name)
+def _doubts(source: Source, name: str, column: ColumnScan, is_text: bool) -> Iterator[str]:
+    """Possible mistakes in a column that is used; TableError for cells that are not numbers in a column of numbers."""
+    codes, drop = (f"{option} {shlex.quote(name)}" for option in ("--categorical", "--drop"))
+    start = f"column {name!r}"
     if not is_text:
+        if column.odd:
+            remedy = f"correct it, leave the cell empty, or use {codes} or {drop}"
+            raise odd_cells(source.name, name, column.odd_values, remedy, column.odd)
         if column.dates:
-            remedy = f"use e.g. the year or the days since the first, or drop it with --drop {option}"
-            yield f"column {name!r} looks like dates written as numbers ({column.extremes[0]:.0f}): {remedy}"
+            remedy = f"use e.g. the year or the days since the first, or drop it with {drop}"
+            yield f"{start} looks like dates written as numbers ({column.extremes[0]:.0f}): {remedy}"
         if column.padded:
-            remedy = f"if they are codes, use --categorical {option} or --drop {option}"
             zeros = f"some values have leading zeros ({quoted(column.padded)})"
-            yield f"column {name!r} is treated as numeric, but {zeros}: {remedy}"
+            yield f"{start} is treated as numeric, but {zeros}: if they are codes, use {codes} or {drop}"
         if 0 < column.truths < column.present:
-            yield f"column {name!r} contains numbers and booleans, which are read as 1 and 0"
+            yield f"{start} contains numbers and booleans, which are read as 1 and 0"
         return
     distinct = column.counts is None or len(column.counts) > MOST_CLASSES
     if not column.is_number and distinct and (column.all_match(SIGNED) or column.numbers >= column.odd):
-        why = f"{column.odd} of {column.present} values {'is' if column.odd == 1 else 'are'} not numeric"
-        remedy = "write plain numbers, such as -1234.5, or give the --decimal separator"
-        yield f"column {name!r} is treated as text, because {why}, such as {quoted(column.odd_values[0][0])}: {remedy}"
+        why = f"{counted(column.odd, f'of {column.present} values is', f'of {column.present} values are')} not numeric"
+        yield f"{start} is treated as text, because {why}, such as {quoted(column.odd_values[0][0])}: {PLAIN_NUMBERS}"
     groups: dict[str, list[str]] = {}
     for text in column.counts or ():
         groups.setdefault(" ".join(text.casefold().split()), []).append(text)
-    for group in groups.values():
-        if len(group) > 1:
-            yield f"column {name!r} contains {' and '.join(map(quoted, sorted(group)))}: are they the same?"
+    for group in filter(lambda group: len(group) > 1, groups.values()):
+        yield f"{start} contains {' and '.join(map(quoted, sorted(group)))}: are they the same?"
 
 
 def _closest(name: str, source: Source) -> str:

@@ -149,17 +149,13 @@ def read_model(model: Any) -> ModelContent:
         model = model.steps[-1][1]
     check_fitted(model)
     if not isinstance(model, (LSSVR, LSSVC)):
-        raise TypeError(
-            f"export takes a fitted LSSVR or LSSVC, alone or last in a Pipeline, got {type(model).__name__}."
-        )
+        raise TypeError(f"export takes a fitted LSSVR or LSSVC, perhaps in a Pipeline, got {type(model).__name__}.")
     fitted = model.fitted_ if isinstance(model, LSSVR) else model.fitted_.completed()
     layout, columns = fitted.layout, fitted.layout.n_features
     inputs = _inputs(layout.columns, columns, names)
     if scalers and (len(inputs) < columns or any(column.values for column in inputs)):
-        raise TypeError(
-            "A Pipeline before a model with categories cannot be exported: fit the model to the columns as they are, "
-            "without scalers."
-        )
+        remedy = "fit the model to the columns as they are, without scalers"
+        raise TypeError(f"A Pipeline before a model with categories cannot be exported: {remedy}.")
     if scalers:
         inputs = tuple(replace(own, scaling=way) for own, way in zip(inputs, _scaling(scalers, columns), strict=True))
     members, tables = _members(fitted, sum(column.width for column in inputs))

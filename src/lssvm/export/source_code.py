@@ -254,17 +254,10 @@ def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
     True
     """
     content = read_model(model)
-    columns = [
-        (
-            own.name,
-            own.place,
-            dict(zip(own.values, own.rows.tolist(), strict=False)),
-            own.others,
-            own.missing,
-            own.scaling,
-        )
-        for own in content.inputs
-    ]
+    columns = []
+    for own in content.inputs:
+        rows = dict(zip(own.values, own.rows.tolist(), strict=False))
+        columns.append((own.name, own.place, rows, own.others, own.missing, own.scaling))
     declared = [f"INPUTS = [{', '.join(map(ascii, content.names))}]"] if content.names else []
     declared += [] if content.classes is None else [f"CLASSES = [{', '.join(map(ascii, content.classes))}]"]
     source = SourceCode("py", content, _python_list, prefix="", first="[0]" if content.single else "")

@@ -39,7 +39,7 @@ Check = Callable[[Any, str, Sizes], None]
 def demand(true: Any, name: str) -> None:
     """Raise ValueError unless `true`."""
     if not true:
-        raise ValueError(f"{name} is not valid in a model file.")
+        raise ValueError(f"{name} is not valid.")
 
 
 def check_model(model: Any, fitted: FittedModel, own: dict[str, Any]) -> None:
@@ -325,7 +325,7 @@ PATH: dict[str, Any] = {  # records of the steps
     **{"kernel": fitted_kernel, "weight": rules.number("a share", 0.0, 1.0), "coding": CODING, "loss": LOSS},
 }
 LISTED = ("sizes", "rho", "zeta", "scores", "errors", "supports", "max_variation", "kept", "coef", "intercept")
-TABLE: dict[str, Any] = {  # see `report.to_html`
+TABLE: dict[str, Any] = {  # what `report.to_html` is told about the fit
     **dict.fromkeys(("target", "source", "model"), str),
     "task": one_of("regression", "classification"),
     **{"row": int, "dropped": [int], "warnings": [str], "seconds": SECONDS},

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import itertools
 import json
 import math
-import re
 from typing import Any, get_args, get_type_hints
 
 import numpy as np
@@ -24,7 +22,6 @@ from ..kernels import Kernel
 from ..robust import WeightFunction
 from ..stream.sums import LooSample
 
-DEEPEST = 100  # maximum nesting of brackets
 RANDOM_STATE_BYTES = 2**20  # memory charged for one: few are needed, and each is slow to create
 DTYPES = {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)}
 DTYPES.update({f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)}, BOOL="|b1")
@@ -150,9 +147,6 @@ class Reader:
 
     def read(self, text: str) -> Any:
         """The values in a JSON text."""
-        brackets = re.sub(r'"(?:[^"\\]++|\\.)*+"|[^][{}"]++|"', "", text)  # outside of strings
-        if max(itertools.accumulate(1 if bracket in "[{" else -1 for bracket in brackets)) > DEEPEST:
-            raise ValueError("values are nested too deeply.")
         return json.loads(text, object_hook=self._value)
 
     def _value(self, tree: dict[str, Any]) -> Any:

@@ -101,9 +101,7 @@ class FitDisplay(Display):
         diagnose.check_fitted(estimator, "estimator")
         if len(estimator.fitted_.layout.sources) > 2 or estimator.kernel_.is_precomputed:
             remedy = "use LeaveOneOutDisplay or EffectsDisplay"
-            raise ValueError(
-                f"FitDisplay draws models of 1 or 2 inputs, this one has {estimator.n_features_in_}: {remedy}."
-            )
+            raise ValueError(f"FitDisplay draws models of 1 or 2 inputs, not of {estimator.n_features_in_}: {remedy}.")
         X, y = _rows(estimator)
         support_vectors, names = diagnose.basis_points(estimator), diagnose.feature_names(estimator)
         size = grid_resolution or (300 if X.shape[1] == 1 else 60)
@@ -255,10 +253,8 @@ class LeaveOneOutDisplay(Display):
         """
         diagnose.check_fitted(estimator, "estimator")
         if isinstance(estimator, LSSVC):
-            remedy = (
-                "ReliabilityDisplay, or sklearn's ConfusionMatrixDisplay.from_predictions(y, model.loo_predictions_)"
-            )
-            raise ValueError(f"LeaveOneOutDisplay is for regression; for classification use {remedy}.")
+            remedy = "use ReliabilityDisplay, or ConfusionMatrixDisplay.from_predictions(y, model.loo_predictions_)"
+            raise ValueError(f"LeaveOneOutDisplay is for regression; for classification {remedy} of scikit-learn.")
         rows = diagnose.loo_values(estimator)
         actual, predicted = one_output(rows.actual, output), one_output(rows.predicted, output)
         if name is None:

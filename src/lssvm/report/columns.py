@@ -154,12 +154,10 @@ def _cut_off(facts: Facts) -> Iterator[str]:
     """Extreme values that many rows share, at least twice as many as any other value."""
     if facts.loo is None or facts.classes:
         return
-    n = len(facts.loo.actual)
     for name, targets in zip(facts.outputs, facts.loo.actual.T, strict=True):
         values, counts = np.unique(targets, return_counts=True)
-        for place, words, side in ((0, "smallest", "high"), (-1, "largest", "low")):
-            if counts[place] >= max(5, CUT_OFF * n, 2 * np.max(np.delete(counts, place), initial=1)):
-                which = (
-                    f"{counts[place]} rows ({counts[place] / n:.1%}) have the {words} {name}, {rounded(values[place])}"
-                )
-                yield f"{which}. If it was cut off there, predictions near it are too {side}."
+        for place, end, side in ((0, "smallest", "high"), (-1, "largest", "low")):
+            count, share = counts[place], counts[place] / len(targets)
+            if count >= max(5, CUT_OFF * len(targets), 2 * np.max(np.delete(counts, place), initial=1)):
+                who = f"{count} rows ({share:.1%}) have the {end} {name}, {rounded(values[place])}"
+                yield f"{who}. If it was cut off there, predictions near it are too {side}."

@@ -15,6 +15,7 @@ from ..arrays import ArrayLike
 from ..diagnose import check_fitted
 from ..estimators import LSSVC, LSSVR
 from ..files import written
+from ..persist.schema import TABLE, check
 from ..progress import counted
 from .columns import data_section, effects_section, importance_section
 from .facts import Facts
@@ -73,7 +74,9 @@ def to_html(
     check_fitted(model)
     if (X is None) != (y is None):
         raise ValueError("to_html: give both X and y of the other rows, or neither.")
-    facts = Facts(model, _checked_about(getattr(model, "table_", {}) if about is None else about))
+    about = getattr(model, "table_", {}) if about is None else about
+    check(about, TABLE, "about", {})
+    facts = Facts(model, about)
     sections = [
         ("verdict", "Verdict", verdict_section(facts)),
         ("other", "Other rows", "" if X is None else other_rows_section(facts, X, y)),
@@ -105,19 +108,6 @@ def _usage_section(facts: Facts) -> str:
     parts = {"In Python": python, "In a shell": f"{predict}lssvm inspect {name}"}
     blocks = [f"<h3>{where}</h3><pre tabindex=0><code>{escaped(text)}</code></pre>" for where, text in parts.items()]
     return "".join(blocks)
-
-
-def _checked_about(about: Any) -> dict[str, Any]:
-    """Check the types of the information about a fit, which may come from a file."""
-    kinds: dict[str, Any] = {"warnings": (list, tuple), "seconds": dict, "row": int, "dropped": (list, tuple)}
-    if not isinstance(about, dict):
-        raise TypeError(f"about must be a dict, got {about!r}.")
-    for name, kind in kinds.items():
-        if name in about and not isinstance(about[name], kind):
-            raise TypeError(f"about[{name!r}] is {about[name]!r}: see lssvm.report.to_html for the types allowed.")
-    if not all(isinstance(row, int) and row >= 0 for row in about.get("dropped", ())):
-        raise ValueError("about['dropped'] must contain row indices, starting from 0.")
-    return about
 
 
 def _hash(text: str) -> str:

@@ -173,10 +173,8 @@ def _sets_table(facts: Facts) -> str:
     found = diagnose.set_coverage(facts.model)
     columns = {"set": formatted(found.asked, ".0%"), "rows inside": formatted(found.observed, ".1%")}
     table = html_table(columns | {"mean number of classes": formatted(found.size, ".2f")})
-    words = (
-        "How many rows have their class in the prediction set (<code>predict_set</code>) of a model fitted without them"
-    )
-    return f"<p>{words}.</p>{table}"
+    words = "How many rows have their class in the prediction set (<code>predict_set</code>) of a model without them."
+    return f"<p>{words}</p>{table}"
 
 
 # The worst rows -------------------------------------------------------------------------------------------------------

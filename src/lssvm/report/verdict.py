@@ -182,10 +182,9 @@ def _words(facts: Facts, own: Predictions, constant: Predictions, linear: Predic
     gain = 0 if linear is None else _gain(own, linear, constant)
     beside = f"A linear model is {'better' if gain < 0 else 'worse' if gain > 0 else 'about as good'}"
     if facts.classes:
-        text = (
-            f"It names the right class for {1 - own.error[0]:.1%} of new rows. Always naming the most frequent class, "
-        )
-        text += f"“{facts.classes[constant.predicted[0, 0]]}”, is right for {1 - constant.error[0]:.1%}."
+        usual = f"the most frequent class, “{facts.classes[constant.predicted[0, 0]]}”,"
+        text = f"It names the right class for {1 - own.error[0]:.1%} of new rows. "
+        text += f"Always naming {usual} is right for {1 - constant.error[0]:.1%}."
         if own.error[0] > RARELY * constant.error[0] and _doubt(facts, own) < RARELY:
             text += " It rarely names another class, but its probabilities are informative."
         return text if linear is None else f"{text} {beside} ({1 - linear.error[0]:.1%})."
@@ -272,9 +271,7 @@ def _outliers(facts: Facts) -> Iterator[str]:
             were = "was taken for an outlier" if gone == 1 else "were taken for outliers"
             yield f"{gone} of {len(robust)} rows {were} and almost ignored: see the largest errors below."
         if facts.classes and light > MANY_LIGHT:
-            remedy = (
-                "If the classes overlap, large errors do not mean wrong labels: compare a fit without robust weights."
-            )
+            remedy = "If the classes overlap, large errors do not mean wrong labels: compare a fit without robust."
             yield f"{light:.0%} of the rows have a robust weight below 0.5: are so many labels wrong? {remedy}"
     elif not facts.classes:
         distance, scale = distances(facts.loo.residuals[facts.loo.given > 0])

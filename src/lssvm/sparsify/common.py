@@ -109,16 +109,21 @@ def divided(step: Any, problem: Problem, validated: bool) -> tuple[np.ndarray, n
     return rows, held_out, support, problem.kernel.basis_points(problem.X, support)
 
 
-def validation_errors(residuals: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean squares of residuals (breakpoints, rows) that are affine between the breakpoints; the weights sum to 1.
+def best_on_path(residuals: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Errors at the breakpoints of a path, and the place and value of the smallest error.
 
-    Returns the errors at the breakpoints, the smallest between every two of them, and its place, from 0 (at the first)
-    to 1: the error is a parabola.
+    The residuals (breakpoints x values) are affine between the breakpoints, so that their weighted sum of squares is
+    a parabola. The place 2.3, for example, lies between the breakpoints 2 and 3.
     """
     step = np.diff(residuals, axis=0)
     square, slope = step**2 @ weights, -(residuals[:-1] * step) @ weights
-    place = np.clip(np.divide(slope, square, out=np.zeros_like(slope), where=square > 0), 0.0, 1.0)
-    return residuals**2 @ weights, (residuals[:-1] + place[:, None] * step) ** 2 @ weights, place
+    share = np.clip(np.divide(slope, square, out=np.zeros_like(slope), where=square > 0), 0.0, 1.0)
+    scores, between = residuals**2 @ weights, (residuals[:-1] + share[:, None] * step) ** 2 @ weights
+    best = int(np.argmin(scores))
+    if between.min(initial=np.inf) >= scores[best]:
+        return scores, best, scores[best]
+    best = int(np.argmin(between))
+    return scores, best + share[best], between[best]
 
 
 def with_solution(

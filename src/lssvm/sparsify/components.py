@@ -15,7 +15,7 @@ from ..kernels import Additive, Kernel
 from ..problem import Problem
 from ..rules import Flag, NotNegative, Rule, Seed
 from ..tune.choose_C import best_C
-from .common import VALIDATION, ValidatedStep, divided, prepared, validation_errors, with_solution
+from .common import VALIDATION, ValidatedStep, best_on_path, divided, prepared, with_solution
 from .max_variation import Blocks, Piece, Structure, component_blocks, solver_package
 
 LAST_RHO = 1e-3  # the grid ends at this multiple of the first rho
@@ -234,13 +234,12 @@ class _Search:
         solutions = [self.coefficients(rho, pieces) for rho, pieces in zip(self.rho, found, strict=True)]
         residuals = np.array([(self.y_other - self.other @ z - b).ravel() for z, b in solutions])
         weights = np.repeat(self.weights_other / self.weights_other.sum(), self.y_other.shape[1])
-        scores, between, shares = validation_errors(residuals, weights)
+        scores, place, least = best_on_path(residuals, weights)
         self.scores = scores.tolist()
-        best = int(np.argmin(between)) if len(between) else 0
-        if len(between) and between[best] < scores.min():  # within a piece
-            found.append(found[best + 1])
-            self._add(self.rho[best] + shares[best] * (self.rho[best + 1] - self.rho[best]), found[-1])
-            self.scores.append(float(between[best]))
+        if place % 1.0:  # within a piece
+            found.append(found[int(place) + 1])
+            self._add(float(np.interp(place, np.arange(len(self.rho)), self.rho)), found[-1])
+            self.scores.append(least)
         chosen = int(np.argmin(self.scores))
         return chosen, found[chosen]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +18,7 @@ from .parametric import Optimum, Parametric, Unsettled
 CUT = 1e-10  # relative to a kernel's size: smaller eigenvalues need coefficients too large for its rounding errors
 SMALLEST = 1e-7  # relative to the largest kernel: below, CUT leaves only the largest functions of a component
 
-Row = tuple[int, int, float]  # component, row, sign
+FIRST = 1e-5  # the path begins at this share of rho below the first one
 
 
 # The components ------------------------------------------------------------------------------------------------------
@@ -151,23 +150,20 @@ def _features(kernel: Kernel, X: np.ndarray, points: np.ndarray) -> tuple[np.nda
 class Piece:
     """The solution of eq. (25) at one rho and on the surrounding interval, on which it is affine in rho.
 
-    z, t (maximal variations) and the multipliers of the active rows have two columns: value at `rho`, and slope.
+    z, t (maximal variations) and the multipliers of the active rows (those of `Parametric`, without the components that
+    are 0) have two columns: value at `rho`, and slope.
     """
 
     rho: float
     z: np.ndarray
     t: np.ndarray
     multipliers: np.ndarray
-    active: list[Row]
+    active: list[int]
 
     def at(self, rho: float) -> tuple[np.ndarray, np.ndarray]:
         """z and t at rho."""
         place = np.array([1.0, rho - self.rho])
         return self.z @ place, np.maximum(self.t @ place, 0.0)
-
-    def multipliers_at(self, rho: float) -> np.ndarray:
-        """The multipliers of the active rows at rho."""
-        return self.multipliers @ np.array([1.0, rho - self.rho])
 
 
 class Structure:
@@ -191,7 +187,7 @@ class Structure:
         H = H @ self.basis
         self.gram, self.right = H.T @ H, H.T @ (target / self.unit)
         self.inside = [part for part, Q in enumerate(blocks.Q) if Q.any()]  # the components that can differ from 0
-        first = [_distinct(blocks.Q[part]) for part in self.inside]
+        first = [distinct_rows(blocks.Q[part]) for part in self.inside]
         # rows of the sup-norm constraints in the unknown x, scaled to size 1
         whole, places = slice(0, len(self.right)), blocks.places
         columns = [places[part] if blocks.basis is None else whole for part in self.inside]
@@ -200,8 +196,6 @@ class Structure:
             for part, own, place in zip(self.inside, first, columns, strict=True)
         ]
         self.parametric = Parametric(self.gram, rows, columns, separate=blocks.basis is None)
-        numbers = [(part, int(i)) for part, own in zip(self.inside, first, strict=True) for i in own]
-        self.signed: list[Row] = [(*row, sign) for sign in (1.0, -1.0) for row in numbers]
         spanning = [
             start + _spanning(blocks.Q[part][own])
             for start, part, own in zip(self.parametric.starts, self.inside, first, strict=True)
@@ -301,16 +295,12 @@ class Structure:
         f = parametric.values(x)
         t = np.maximum.reduceat(np.abs(f), parametric.starts)
         w = np.append(x, t)
+        largest, parts = np.zeros(len(t)), parametric.parts[found.working]
+        np.maximum.at(largest, parts, found.multipliers)
         tight = found.multipliers > -parametric.excess(w)[found.working]
+        tight |= found.multipliers == largest[parts]  # every component has a working row
         working, multipliers = np.array(found.working)[tight], found.multipliers[tight]
-        for part in range(len(t)):  # the multipliers of every component sum to rho
-            own = parametric.parts[working] == part
-            if not own.any():
-                k = int(np.argmax(np.where(parametric.parts[: len(f)] == part, np.abs(f), -1.0)))
-                working = np.append(working, k if f[k] == t[part] else k + len(f))
-                own, multipliers = np.append(own, True), np.append(multipliers, 1.0)
-            multipliers[own] *= scaled / multipliers[own].sum()
-        start = parametric.reduced(Optimum(w, [int(k) for k in working], multipliers))
+        start = parametric.reduced(Optimum(w, working.tolist(), multipliers))
         return parametric.exact(start, self._linear(scaled))
 
     # From piece to piece
@@ -330,39 +320,26 @@ class Structure:
     def _lines(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
         """The pieces, which may have length 0 or continue the last one.
 
-        Towards the first rho the path ends in a ray to 0. Where the working rows cycle, one piece spans a hundredth of
-        rho.
+        The first piece begins where all components are 0, so that very close to there it is a ray to 0. Where the
+        working rows cycle, one piece spans a hundredth of rho.
         """
-        if self.largest_rho <= low:
+        top, first = min(high, self.largest_rho), (1.0 - FIRST) * self.largest_rho
+        if first <= low:
             yield self._nothing(high), low, high
             return
-        rho = high if high < self.largest_rho else 0.95 * self.largest_rho
-        optimum = self._optimum(self._interior_point(rho), rho)
-        if high > rho:
-            yield from self._lines_above(optimum, rho, high)
-        while rho > low:
+        if top < high:
+            yield self._nothing(high), top, high
+        rho = min(high, first)
+        while low < rho:
+            optimum = self._optimum(self._interior_point(rho), rho)
             try:
-                for piece, begin, end in self._walk(optimum, rho, low):
-                    yield piece, end, begin
-                    rho = end
+                for piece, _, end in self._walk(optimum, rho, low):
+                    yield piece, end, top
+                    top = rho = end
             except Unsettled:  # continue a little below
-                below = max(0.99 * rho, low)
-                yield self.solve(below), below, rho
-                rho, optimum = below, self._optimum(self._interior_point(below), below)
-
-    def _lines_above(self, optimum: Optimum, rho: float, high: float) -> Iterator[tuple[Piece, float, float]]:
-        """The pieces from `high`, where all components are 0, down to a rho with a known optimum."""
-        above, zero = [], high
-        with suppress(Unsettled):
-            for piece, begin, end in self._walk(optimum, rho, 2.0 * self.largest_rho):
-                above.append((piece, begin, end))
-                zero, proved = self._ray(piece)
-                if proved or end >= zero or len(piece.active) > 2 * self.parametric.n:  # the rest is rounding
-                    break
-        zero = min(zero, high)
-        yield self._nothing(high), zero, high
-        for piece, begin, end in reversed(above):
-            yield piece, begin, zero if piece is above[-1][0] else end
+                rho = max(0.99 * rho, low)
+                yield self.solve(rho), rho, top
+                top = rho
 
     def _walk(self, optimum: Optimum, start: float, end: float) -> Iterator[tuple[Piece, float, float]]:
         """The pieces from one rho to another, up or down, each with its beginning and end."""
@@ -394,20 +371,7 @@ class Structure:
         multipliers = unit * np.column_stack([optimum.multipliers, slope.multipliers])[active] * to_rho
         t = np.zeros((len(self.blocks.Q), 2))
         t[self.inside] = self.unit / self.root * t_inside
-        rows = [self.signed[optimum.working[k]] for k in active]
-        return Piece(rho, self.basis @ (self.unit * x), t, multipliers, rows)
-
-    def _ray(self, piece: Piece) -> tuple[float, bool]:
-        """The rho at which the components sum to 0, and whether that proves that no other piece lies between.
-
-        It does if all of them are 0 there with non-negative multipliers: the piece is affine and optimal at both ends.
-        """
-        total, slope = piece.t.sum(axis=0)
-        if slope >= 0.0:
-            return np.inf, False
-        zero = float(piece.rho - total / slope)
-        left, multipliers = np.abs(piece.at(zero)[0]).max(), piece.multipliers_at(zero)
-        return zero, bool(left <= 1e-11 * self.unit and multipliers.min() >= -1e-11 * zero)
+        return Piece(rho, self.basis @ (self.unit * x), t, multipliers, [optimum.working[k] for k in active])
 
 
 def solver_package() -> Any:
@@ -427,7 +391,7 @@ def _spanning(Q: np.ndarray) -> np.ndarray:
     return np.asarray(order[: rank + 1])
 
 
-def _distinct(Q: np.ndarray) -> np.ndarray:
+def distinct_rows(Q: np.ndarray) -> np.ndarray:
     """The first of all rows that are equal or opposite."""
     rounded = np.round(Q / np.abs(Q).max(), 11)
     lead = rounded[np.arange(len(Q)), np.argmax(rounded != 0, axis=1)]

@@ -23,7 +23,7 @@ from ..arrays import EPS
 from ..problem import Problem
 from ..progress import counted
 from ..rules import Flag, NotNegative, Seed, integer
-from .common import VALIDATION, ValidatedStep, divided, prepared, validation_errors, with_solution
+from .common import VALIDATION, ValidatedStep, best_on_path, divided, prepared, with_solution
 from .parametric import first_zero
 
 PATH_ENDS = 1e-3, 1e-4, 1e-5, 1e-6  # a path ends at these multiples of the first zeta; the next if the last is best
@@ -96,16 +96,14 @@ class Substrate(ValidatedStep):
         K = arrays.to_numpy(problem.kernel.evaluate(problem.X, points))
         y = arrays.to_numpy(problem.y)
         coef, intercept, records = np.zeros((K.shape[1], y.shape[1])), np.zeros(y.shape[1]), []
-        for output in range(y.shape[1]):
-            scores = None
+        for output, targets in enumerate(y.T):
+            data = K[rows], targets[rows], weights[rows]
             if self.zeta is not None:
-                zeta, data = float(self.zeta), (K[rows], y[rows, output], weights[rows])
-                path = least_squares(*data) if zeta == 0 else Homotopy(*data).to(zeta)
-                self._check_precision(*data, path)
+                path, zeta, scores = self._down_to_zeta(*data), float(self.zeta), None
             elif folds:
-                path, zeta, scores = self._by_folds(K[rows], y[rows, output], weights[rows], folds)
+                path, zeta, scores = self._by_folds(*data, folds)
             else:
-                path, zeta, scores = _by_validation(K, y[:, output], weights, rows, held_out)
+                path, zeta, scores = _by_validation(Homotopy(*data), K[held_out], targets[held_out], weights[held_out])
             coef[:, output], intercept[output] = path.at(zeta)
             supports = [np.flatnonzero(row) for row in path.coef]
             if support is not None:
@@ -120,17 +118,25 @@ class Substrate(ValidatedStep):
             return problem.with_basis(support, points=points if support is None else None, paths=paths)
         return with_solution(problem, support, points, coef[kept], intercept, weights, paths)
 
-    def _check_precision(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, path: L1Path) -> None:
-        """Warn if the columns are too close to linear dependence for such a small zeta."""
+    def _down_to_zeta(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> L1Path:
+        """The path down to the given zeta; warn if the columns are too close to linear dependence for it."""
         zeta = float(self.zeta or 0.0)
-        violation = l1_violation(K, y, weights, zeta, *path.at(zeta)) if zeta > 0 else 0.0
-        if violation > 0.01:
+        if zeta == 0.0:
+            return least_squares(K, y, weights)
+        path = Homotopy(K, y, weights).to(zeta)
+        a, b = path.at(zeta)
+        c = (K - weights @ K / weights.sum()).T @ (weights * (y - K @ a - b))
+        # mu is in [c - zeta/2, c + zeta/2], at the lower end where a > 0 and at the upper end where a < 0
+        largest = max(np.max(c - zeta / 2), np.max((c + zeta / 2)[a < 0.0], initial=-np.inf))
+        smallest = min(np.min(c + zeta / 2), np.min((c - zeta / 2)[a > 0.0], initial=np.inf))
+        if largest - smallest > 0.01 * zeta:
             warnings.warn(
                 f"Substrate: zeta={self.zeta!r} is too small for this kernel, whose columns are almost linearly "
-                f"dependent: the optimality conditions hold only to {violation:.1g} of zeta/2. Use a larger zeta or a "
-                "narrower kernel.",
+                f"dependent: the optimality conditions hold only to {(largest - smallest) / zeta:.1g} of zeta/2. Use a "
+                "larger zeta or a narrower kernel.",
                 stacklevel=arrays.user_level(),
             )
+        return path
 
     def _by_folds(
         self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, folds: int
@@ -138,37 +144,29 @@ class Substrate(ValidatedStep):
         """The path of all rows, and zeta by the one-standard-error rule at its breakpoints."""
         homotopy = Homotopy(K, y, weights)
         path = homotopy.to(PATH_ENDS[0] * 2 * homotopy.lam)
-        parts = np.array_split(check_random_state(self.random_state).permutation(len(y)), folds)
         errors = np.empty((folds, len(path.zeta)))
-        for part, error in zip(parts, errors, strict=True):
-            rest = np.setdiff1d(np.arange(len(y)), part)
-            share = weights[rest].sum() / weights.sum()  # the errors are sums over fewer rows
-            fold = Homotopy(K[rest], y[rest], weights[rest]).to(share * path.zeta[-1])
-            for place, zeta in enumerate(path.zeta):
-                a, b = fold.at(share * zeta)
-                error[place] = np.average((y[part] - K[part] @ a - b) ** 2, weights=weights[part])
+        order = check_random_state(self.random_state).permutation(len(y))
+        for part, error in zip(np.array_split(order, folds), errors, strict=True):
+            rest = np.setdiff1d(order, part)
+            zeta = weights[rest].sum() / weights.sum() * path.zeta  # the errors are sums over fewer rows
+            fold = Homotopy(K[rest], y[rest], weights[rest]).to(zeta[-1])
+            error[:] = np.average(fold.residuals(K[part], y[part], zeta) ** 2, axis=1, weights=weights[part])
         mean, deviation = errors.mean(axis=0), errors.std(axis=0, ddof=1) / np.sqrt(folds)
         best = int(np.argmin(mean))
         return path, float(path.zeta[int(np.argmax(mean <= mean[best] + deviation[best]))]), mean
 
 
 def _by_validation(
-    K: np.ndarray, y: np.ndarray, weights: np.ndarray, rows: np.ndarray, held_out: np.ndarray
+    homotopy: Homotopy, K: np.ndarray, y: np.ndarray, weights: np.ndarray
 ) -> tuple[L1Path, float, np.ndarray]:
-    """The path of the training rows, the zeta with the smallest validation error, and all errors at breakpoints."""
-    homotopy = Homotopy(K[rows], y[rows], weights[rows])
+    """The path, the zeta with the smallest error of the validation rows, and their errors at the breakpoints."""
     start = 2 * homotopy.lam
-    v = weights[held_out] / weights[held_out].sum()
     for share in PATH_ENDS:
         path = homotopy.to(share * start)
-        errors = y[held_out] - path.coef @ K[held_out].T - path.intercept[:, None]
-        scores, between, part = validation_errors(errors, v)
-        best = int(np.argmin(between)) if len(between) else -1
-        if best < 0 or between[best] >= scores[0]:
-            return path, float(path.zeta[0]), scores
-        if best < len(between) - 1 or part[best] < 1.0:
+        scores, place, _ = best_on_path(path.residuals(K, y, path.zeta), weights / weights.sum())
+        if place < len(scores) - 1:
             break
-    return path, float(path.zeta[best] + part[best] * np.diff(path.zeta)[best]), scores
+    return path, float(np.interp(place, np.arange(len(scores)), path.zeta)), scores
 
 
 # The path -------------------------------------------------------------------------------------------------------------
@@ -183,13 +181,18 @@ class L1Path:
     coef: np.ndarray
     intercept: np.ndarray
 
-    def at(self, zeta: float) -> tuple[np.ndarray, float]:
-        """Coefficients and intercept for one zeta; beyond the last breakpoint, those of the last."""
-        place = float(np.interp(-zeta, -self.zeta, np.arange(len(self.zeta))))
-        first, share = int(place), place % 1.0
-        parts = np.array([1.0 - share, share] if share else [1.0])
-        ends = slice(first, first + len(parts))
-        return parts @ self.coef[ends], float(parts @ self.intercept[ends])
+    def at(self, zeta: Any) -> tuple[np.ndarray, Any]:
+        """Coefficients and intercept for one or more zetas; beyond the last breakpoint, those of the last."""
+        place = np.interp(-zeta, -self.zeta, np.arange(len(self.zeta)))
+        first, share = place.astype(int), place % 1.0
+        last = np.minimum(first + 1, len(self.zeta) - 1)
+        coef = (1.0 - share[..., None]) * self.coef[first] + share[..., None] * self.coef[last]
+        return coef, (1.0 - share) * self.intercept[first] + share * self.intercept[last]
+
+    def residuals(self, K: np.ndarray, y: np.ndarray, zeta: np.ndarray) -> np.ndarray:
+        """The residuals of rows with the kernel columns K for every zeta (zetas x rows)."""
+        coef, intercept = self.at(zeta)
+        return y - coef @ K.T - intercept[:, None]
 
 
 class Homotopy:
@@ -225,11 +228,11 @@ class Homotopy:
     def _piece(self) -> tuple[np.ndarray, ...]:
         """a_S and mu and the correlations of all columns, each as (constant, slope) in lam."""
         ends = np.column_stack([np.array(self.signs), np.ones(len(self.signs))])
-        slope, g = scipy.linalg.solve_triangular(self.R, ends, trans="T", check_finite=False).T
+        slope, g = arrays.solve_lower(self.R.T, ends).T
         inner = np.column_stack([self.Q.T @ self.t, -slope])
         mu = g @ inner / (g @ g)
         inner -= np.outer(g, mu)
-        a = scipy.linalg.solve_triangular(self.R, inner, check_finite=False)
+        a = arrays.solve_lower(self.R.T, inner, transpose=True)
         # Sums over the support are shorter than those over the rows, and as accurate without cancellation.
         terms = np.abs(a).sum(axis=0) @ np.array([1.0, self.lam]) * self.products.diagonal().max()
         target = np.column_stack([self.t, np.zeros(len(self.t))])
@@ -288,16 +291,6 @@ class Homotopy:
         else:
             self.support.append(j)
             self.signs.append(1.0 - 2.0 * side)
-
-
-def l1_violation(K: np.ndarray, y: np.ndarray, weights: np.ndarray, zeta: float, a: np.ndarray, b: float) -> float:
-    """The largest violation of the optimality conditions of eq. (16), relative to their bound zeta/2."""
-    centred = K - weights @ K / weights.sum()
-    c = centred.T @ (weights * (y - K @ a - b))
-    # mu is in [c - zeta/2, c + zeta/2], at the lower end where a > 0 and at the upper end where a < 0
-    largest = max(np.max(c - zeta / 2), np.max((c + zeta / 2)[a < 0.0], initial=-np.inf))
-    smallest = min(np.min(c + zeta / 2), np.min((c - zeta / 2)[a > 0.0], initial=np.inf))
-    return max(float(largest - smallest) / zeta, 0.0)
 
 
 def least_squares(K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> L1Path:
