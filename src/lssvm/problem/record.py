@@ -156,9 +156,8 @@ class ProblemRecord:
     @cached_property
     def spreads(self) -> Spreads:
         """How much the columns vary over the rows with positive weight."""
-        values = arrays.to_numpy(arrays.take(self.X, self.rows))
-        deviation, size = arrays.deviation_of(values)
-        spread, constant = arrays.spread_of(values, deviation), deviation <= 1e-12 * size
+        spread = arrays.spread_of(arrays.to_numpy(arrays.take(self.X, self.rows)))
+        constant = spread == 0.0
         if self.groups is not None:
             total = np.zeros(self.groups.max() + 1)
             np.hypot.at(total, self.groups, np.where(constant, 0.0, spread))
