@@ -156,9 +156,9 @@ class ProblemRecord:
     @cached_property
     def spreads(self) -> Spreads:
         """How much the columns vary over the rows with positive weight."""
-        values = arrays.to_numpy(arrays.take(self.X, self.rows))
-        deviation, size = arrays.deviation_of(values)
-        spread, constant = arrays.spread_of(values, deviation), deviation <= 1e-12 * size
+        values = np.sort(arrays.to_numpy(arrays.take(self.X, self.rows)), axis=0)  # sums do not depend on their order
+        spread = arrays.spread_of(values)
+        constant = spread == 0.0
         if self.groups is not None:
             total = np.zeros(self.groups.max() + 1)
             np.hypot.at(total, self.groups, np.where(constant, 0.0, spread))
@@ -213,10 +213,9 @@ class ProblemRecord:
         if self.kernel.is_precomputed:
             X = arrays.take(X.T, rows).T
             if not self.is_dual:
-                inside = np.isin(np.asarray(self.support), rows)
-                if not inside.all():
+                support = np.flatnonzero(np.isin(rows, np.asarray(self.support)))
+                if len(support) < self.basis_size:
                     raise ValueError("The basis of a precomputed kernel must be among the rows of the subset.")
-                support = np.searchsorted(rows, np.asarray(self.support))
         elif not self.is_dual:
             points = self.basis_points
         return self.replace(X=X, y=y, weights=weights, support=support, points=points)

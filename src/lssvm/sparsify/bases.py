@@ -143,7 +143,7 @@ class Random(Step):
         """As many of the drawn rows as pay off, with the kernel and C chosen in the comparison."""
         sample = sample_of(problem, SAMPLE_ROWS, drawn)
         last = progress.expect(lambda: most_for_C(problem.with_basis(drawn[: SIZES[0]])))
-        basis = lambda n: np.searchsorted(sample, drawn[:n])  # noqa: E731
+        basis = lambda n: np.flatnonzero(np.isin(sample, drawn[:n]))  # noqa: E731
         known = tuned(problem.subset(sample).with_basis(basis(SIZES[0])), on_all_rows=False)
         record = known.paths.get(LeaveOneOut.__name__, {})
         limited = record.get("gain", math.inf) >= CONSTANTS.limited  # 500 points gain that much, compared with 250

@@ -276,8 +276,7 @@ def _samples(problem: Problem) -> list[LooLogLoss]:
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
     share = CONSTANTS.class_rows[0] / (pair_work(counts) or 1.0) ** (1 / 3)
     size = int(np.clip(counts.sum() * share, *CONSTANTS.class_rows[1:]))
-    order = problem.rows_by_content  # within a class, too: files may be sorted
-    chosen = order[np.isin(order, sample_of(problem, size))]
+    chosen = sample_of(problem, size)
     chosen = chosen[np.argsort(problem.labels[chosen], kind="stable")]
     sample, unit = problem.with_basis().subset(chosen), column_units(problem)
     whole = LooLogLoss(sample, unit)

@@ -115,22 +115,20 @@ def in_memory(problem: Problem) -> Problem:
 
 
 def sample_of(problem: Problem, size: int, order: np.ndarray | None = None) -> np.ndarray:
-    """About `size` of the rows with positive weight, sorted: the first ones of an order, with some of every class.
+    """About `size` of the rows with positive weight: the first ones of an order, with some of every class.
 
-    The default order does not depend on that of the rows.
+    The default order does not depend on that of the rows, and neither do the last digits of sums over the sample.
     """
-    if size >= len(problem.rows):
-        return problem.rows
     order = problem.rows_by_content if order is None else order
-    if not problem.classification:
-        return np.sort(order[:size])
+    if size >= len(order) or not problem.classification:
+        return order[:size]
     labels = problem.labels[order]
     present = np.unique(labels)
     count = max(
         2, min(ROWS_PER_CLASS, CONSTANTS.class_rows[2] // len(present))
     )  # of very many classes, fewer rows each
-    few = [order[labels == label][:count] for label in present]
-    return np.unique(np.concatenate([order[:size], *few]))
+    few = [np.flatnonzero(labels == label)[:count] for label in present]
+    return order[np.unique(np.concatenate([np.arange(size), *few]))]
 
 
 def part_of(problem: Problem, rows: int, basis: int | None) -> Problem:
@@ -141,8 +139,7 @@ def part_of(problem: Problem, rows: int, basis: int | None) -> Problem:
     if part.is_dual:
         return part.with_basis(part.rows_by_content[:basis])
     if basis < part.basis_size:
-        chosen = np.sort(order_by_content(part.points)[:basis])
-        return part.with_basis(points=arrays.take(part.points, chosen))
+        return part.with_basis(points=arrays.take(part.points, order_by_content(part.points)[:basis]))
     return part
 
 

@@ -67,7 +67,8 @@ def first_stage(
     """
     kernel, few_iterations = problem.kernel, CONSTANTS.few_iterations
     if not problem.classification:
-        y, known = arrays.to_numpy(problem.y), arrays.to_numpy(problem.y)[problem.rows]
+        y = arrays.to_numpy(problem.y)
+        known = y[problem.rows_by_content]
         problem = problem.replace(y=arrays.like((y - known.mean(axis=0)) / output_units(known), problem.y))
     others = [] if method == "grid" or not kernel.is_free else earlier[::-1]
     alike = next((other for other in others if _are_alike(kernel, other)), None)

@@ -243,7 +243,7 @@ class WidthSearch:
         `relevant` says on which inputs the targets depend. The others are tried together first (if there are none, half
         of all inputs), then half as many each time, the widest first, until a few single ones in a row are needed.
         """
-        order = np.lexsort((-self.widths, relevant))
+        order = np.lexsort((-np.round(self.widths, 6), relevant))  # rounding must not order equal widths
         order = order[np.isfinite(self.widths[order])]
         used, search, least, needed = len(order), self, self.value() if len(order) else 0.0, 0
         dropped, size = order[:0], int(np.sum(~relevant[order])) or max(1, len(order) // 2)
