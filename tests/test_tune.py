@@ -1221,7 +1221,7 @@ def test_targets_are_called_noise_free_only_if_they_are_explained():
     X, noise = rng.standard_normal((60, 2)), rng.standard_normal((60, 1))
     smooth = Problem(RBF(3.0), X, np.sin(X[:, :1]), np.ones(60), C=1e15)
     with pytest.warns(UserWarning, match="noise-free"):
-        tune.choose_C.warn_at_edge(smooth)
+        tune.choose_C.warn_at_edge([smooth])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        tune.choose_C.warn_at_edge(smooth.replace(kernel=RBF(0.01), y=noise))  # K is almost the identity
+        tune.choose_C.warn_at_edge([smooth.replace(kernel=RBF(0.01), y=noise)])  # K is almost the identity
