@@ -5,10 +5,9 @@
 
 FOLDER/numbers.npz and FOLDER/classes.npz are those of `benchmarks.tables`. Each set is fitted as it is and after
 changes that alter nothing but the last digits: another order of the rows, other units of the columns, and targets
-1e4 + 1e3 y.
-`--save` stores the predictions, which `--against` compares with those of another machine. A move is the largest change
-of a prediction for the test rows, relative to the standard deviation of the targets or, for classes, of a probability.
-Prints Markdown.
+1e4 + 1e3 y. `--save` stores the predictions; `--against` compares with those that another machine has stored. A move
+is the largest change of a prediction for the test rows, relative to the standard deviation of the targets or, for
+classes, of a probability. Prints Markdown.
 """
 
 from __future__ import annotations

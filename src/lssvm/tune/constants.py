@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -148,6 +149,7 @@ def chosen_widths(problem: Problem) -> int:
     if problem.asked is None or not problem.asked[0].is_free:
         return 0
     spread, leading = problem.spreads.values, np.unique(problem.inputs, return_index=True)[1]
+    leading = leading[~problem.spreads.constant[leading]]
     ratios = [(arrays.to_numpy(leaf.sigma) / spread)[leading] for leaf in problem.kernel.leaves]
-    many = [ratio for ratio in ratios if np.min(ratio) < (1.0 - 1e-6) * np.max(ratio)]
+    many = [ratio for ratio in ratios if np.min(ratio, initial=math.inf) < (1.0 - 1e-6) * np.max(ratio, initial=0.0)]
     return sum(int(np.sum(np.isfinite(ratio))) for ratio in many)

@@ -147,7 +147,7 @@ def finished(last: Found, method: str, *, by_log_loss: bool) -> Candidate:
     trial = on_stage(requested, -1, candidate, record, has_outliers=last.has_outliers).criterion.problem
     criterion = LooError(trial, last.criterion.unit, record, by_log_loss=True)
     kernels = [candidate.kernel]
-    widest = float(np.max(WidthSearch(criterion, requested.kernel, candidate).relative))
+    widest = WidthSearch(criterion, requested.kernel, candidate).widest
     if not last.many and last.moderate - widest < -0.5:
         factor = math.exp(last.moderate - widest)
         kernels.append(changed_widths(candidate, requested.kernel, lambda _, sigma: factor * sigma).kernel)
@@ -213,13 +213,14 @@ def _similar(kernel: Kernel, earlier: Sequence[Found]) -> tuple[Found | None, Fo
 def _common_widths(problem: Problem, sample: Problem, method: str, record: Bunch) -> tuple[Candidate, float]:
     """The best common width of a grid, and the best logarithm among the narrower ones.
 
-    Identical leaves that start from the same width have the same gradient, and would stay identical.
+    Constant columns get infinite widths: nothing is known about their effect on new rows. Identical leaves that start
+    from the same width have the same gradient, and would stay identical.
     """
     kernel, inputs = problem.kernel, problem.spreads.varying_inputs
     leaves = [repr(leaf) if leaf.sigma is None else "" for leaf in kernel.leaves]
     factors = [4.0 ** (leaves[:i].count(leaf) - (leaves.count(leaf) - 1) / 2.0) for i, leaf in enumerate(leaves)]
-    unit = Candidate(kernel.with_width(math.sqrt(inputs), problem.spreads.values), 1.0)
-
+    spread = np.where(problem.spreads.constant, math.inf, problem.spreads.values)
+    unit = Candidate(kernel.with_width(math.sqrt(inputs), spread), 1.0)
     widths = list(np.geomspace(*CONSTANTS.widths))
     count, step = len(widths), widths[1] / widths[0]
     record.plan.append(f"grid of {count} common widths on {len(sample.rows)} rows")
@@ -247,10 +248,8 @@ def _widths_per_column(common: Found, method: str, iterations: int | None, *, me
     constant, inputs = problem.spreads.constant, problem.inputs
     # A very wide common width with a large C amounts to a polynomial. If most columns are irrelevant, this is the best
     # that a common width can do, and the search rarely leaves it: widths per column start from a moderate one.
-    widest = float(np.max(WidthSearch(criterion, kernel, common.candidate).relative, initial=-math.inf))
-    factor = math.exp(min(common.moderate - widest, 0.0))
-
-    narrower = lambda _, sigma: np.where(constant, math.inf, factor * sigma)  # noqa: E731
+    factor = math.exp(min(common.moderate - WidthSearch(criterion, kernel, common.candidate).widest, 0.0))
+    narrower = lambda _, sigma: factor * sigma  # noqa: E731
     start = replace(common, candidate=changed_widths(common.candidate, kernel, narrower, many=True))
     if factor != 1.0:
         start = replace(start, candidate=with_errors(criterion.problem, [start.candidate.kernel], criterion.record)[0])

@@ -127,6 +127,7 @@ class WidthSearch:
             self.logs = np.log(np.array(widths)).reshape(len(widths), len(inputs))
         units = np.array([leaf.width_unit(criterion.unit) for leaf in requested.leaves]).reshape(self.logs.shape)
         self.relative = self.logs - np.where(np.isfinite(units), np.log(units), 0.0)
+        self.widest = float(np.max(self.relative, initial=-math.inf, where=np.isfinite(self.relative)))
         # the smallest log width of every input among the leaves with widths per column, in units of its spread
         several = [leaf.ard and leaf.sigma is None for leaf in requested.leaves]
         first = np.unique(inputs, return_index=True)[1]
