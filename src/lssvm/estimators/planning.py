@@ -38,6 +38,10 @@ CLASS_SYSTEMS = 10  # Losses other than squares need this many systems.
 CLASS_BASIS = (300, 1500)  # The basis of a classifier has at least and at most this many points.
 BASIS_SIZE = 500  # partial_fit and fit_chunks with steps=None: number of basis rows
 
+# The kernel of classifiers (True) and of regression for kernel=None: widths per column are tried, and for regression
+# two families of kernels.
+DEFAULT_KERNELS: dict[bool, Kernel] = {True: RBF(ard=True), False: Choice([RBF(ard=True), Matern(ard=True)])}
+
 
 def are_steps(steps: Any) -> bool:
     """True for a list of steps that is not too long; TypeError if it is not a list of steps."""
@@ -84,9 +88,10 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
     X, weights = table.X, table.weights
     classification = is_classifier(model)
     # a clone, so that the user's kernel stays unchanged
-    kernel = default_kernel(classification) if model.kernel is None else clone(as_kernel(model.kernel))
-    if table.layout.encoder is not None:
-        kernel = for_encoded_columns(kernel, table.layout.encoder)
+    kernel = clone(DEFAULT_KERNELS[classification] if model.kernel is None else as_kernel(model.kernel))
+    columns = table.layout.encoder
+    if columns is not None:
+        kernel = for_encoded_columns(kernel, columns)
     kernel = kernel.placed(X[weights > 0])
     if not kernel.is_free:
         kernel.check(X.shape[1])
@@ -101,7 +106,7 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
     positive = np.flatnonzero(arrays.to_numpy(weights) > 0)
     kernel.check_values(arrays.take(X, positive[:: 1 + len(positive) // CHECKED_ROWS]))
     C = None if model.C is None else float(model.C)
-    robust, groups = as_weight_function(model.robust), table.layout.groups
+    robust, groups = as_weight_function(model.robust), None if columns is None else columns.groups
     shared = {"robust": robust, "classification": classification, "groups": groups}
     problem = Problem(kernel, X, table.targets, weights, C=C, asked=(kernel, C), **shared)
     given = (model.kernel, C, model.steps, robust)
@@ -110,13 +115,6 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
     if not kernel.is_stack:
         return [problem], False
     return [problem.replace(kernel=part, asked=(part, C)) for part in kernel.parts], True
-
-
-def default_kernel(classification: bool) -> Kernel:
-    """The default for ``kernel=None``: widths per column are tried; for regression, so are two families of kernels."""
-    if classification:
-        return RBF(ard=True)
-    return Choice([RBF(ard=True), Matern(ard=True)])
 
 
 def for_encoded_columns(kernel: Kernel, columns: Columns) -> Kernel:
@@ -159,35 +157,9 @@ def default_portfolio(problem: Problem) -> Kernel:
         members = [Matern(ard=several), RBF(ard=several), Matern(nu=0.5, ard=several), Spline()]
     rows = problem.X[problem.weights > 0]
     members = [kernel.placed(rows) for kernel in (*members, Linear())]
-    return Stack([kernel for kernel in members if kernel.is_bounded or _is_finite(kernel.diagonal(rows))])
-
-
-@np.errstate(over="ignore")
-def _is_finite(diagonal: Any) -> bool:
-    """Whether the sum of a kernel matrix with this diagonal is finite."""
-    return math.isfinite(diagonal.shape[0] * float(arrays.namespace(diagonal).sum(diagonal)))
-
-
-def worthwhile_members(problem: Problem) -> int:
-    """How many members the default stack has with the basis of the first one, which may be known already.
-
-    On large tables, a larger basis gains more. There is one if it leaves almost nothing to explain.
-    """
-    if problem.fitted is not None:
-        parts = (problem.y, problem.fitted.loo_residuals, problem.weights)
-        if unexplained(*(arrays.to_numpy(a) for a in parts)) < EXPLAINED:
-            return 1
-    return max(1, int(MOST_WORK / (len(problem.rows) * float(problem.basis_size) ** 2)))
-
-
-def on_spanning_points(problem: Problem) -> Problem:
-    """The problem itself or, if fewer points than half its basis span all functions of the kernel, on these points."""
-    if 2 * problem.X.shape[1] > problem.basis_size:  # a point per column at least
-        return problem
-    points = problem.kernel.spanning_points(problem.X.shape[1])
-    if points is None or 2 * len(points) > problem.basis_size:
-        return problem
-    return problem.with_basis(points=arrays.like(points, problem.X))
+    with np.errstate(over="ignore"):  # a bound of the sum of the kernel matrix, which must be finite
+        sums = [0.0 if kernel.is_bounded else len(rows) * float(kernel.diagonal(rows).sum()) for kernel in members]
+    return Stack([kernel for kernel, total in zip(members, sums, strict=True) if math.isfinite(total)])
 
 
 def most_to_solve(problem: Problem) -> float:
@@ -200,8 +172,9 @@ def most_to_solve(problem: Problem) -> float:
 def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> list[Problem]:
     """The problems of the members of a stack after their steps.
 
-    For ``steps=None``, all of them share the basis of the first one, unless they need fewer points. Members of the
-    default stack that take too long are left out.
+    For ``steps=None``, all of them share the basis of the first one, unless fewer points than half of it span all
+    functions of their kernel. Members of the default stack that take too long are left out, as on large tables a larger
+    basis gains more. It has one member if this leaves almost nothing to explain.
     """
     if steps is not None:
         return [run_steps(problem, steps) for problem in problems]
@@ -209,9 +182,20 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
     first = problems[0] if dense else Random(random_state=0)(problems[0])
     if first.is_known and len(problems) > 1:
         first = first.replace(fitted=first.solve())
-    basis = {"support": first.support, "points": first.points}
-    ready = [first, *(on_spanning_points(problem.replace(**basis)) for problem in problems[1:])]
-    return ready[: worthwhile_members(first)] if is_default else ready
+    count = len(problems)
+    if is_default:
+        count = max(1, int(MOST_WORK / (len(first.rows) * float(first.basis_size) ** 2)))
+        if first.fitted is not None:
+            parts = map(arrays.to_numpy, (first.y, first.fitted.loo_residuals, first.weights))
+            count = 1 if unexplained(*parts) < EXPLAINED else count
+    ready, columns, most = [first], first.X.shape[1], first.basis_size // 2
+    for problem in problems[1:count]:
+        points = problem.kernel.spanning_points(columns) if columns <= most else None  # at least a point per column
+        if points is None or len(points) > most:
+            ready.append(problem.replace(support=first.support, points=first.points))
+        else:
+            ready.append(problem.with_basis(points=arrays.like(points, problem.X)))
+    return ready
 
 
 def run_steps(problem: Problem, steps: Sequence[Any]) -> Problem:
