@@ -116,17 +116,12 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     def _solve(
         self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None
     ) -> list[tuple[Member, Problem | None]]:
-        found = []
-        for place, problem in enumerate(problems):
-            with progress.one_of(place, len(problems)):
-                found.append(self._solve_classes(problem, layout, given))
-        return found
-
-    def _solve_classes(self, problem: Problem, layout: Layout, given: Array | None) -> tuple[Member, Problem | None]:
-        """The classifier of one kernel."""
+        if len(problems) > 1:
+            return progress.each(lambda problem: self._solve([problem], layout, given)[0], problems)
+        problem = problems[0]
         plan = planning.class_plan(self, problem)
         if plan is None:
-            return super()._solve([problem], layout, given)[0]
+            return super()._solve(problems, layout, given)
         if self.kernel is None:
             problem = problem.replace(kernel=Choice([Matern(ard=True), RBF(ard=True)]))
         last = progress.expect(lambda: float(len(problem.rows)) ** 3)
@@ -134,20 +129,19 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         paths = problem.paths if record is None else {**problem.paths, LeaveOneOut.__name__: record}
         problem = problem.replace(kernel=setting.kernel, C=setting.C, paths=paths)
         coding = "one-vs-rest" if layout.single else setting.coding
-        if self.steps is None:
-            problem, steps = planning.with_class_basis(problem, setting.coding, setting.loss), []
+        if self.steps is not None:
+            problem = planning.run_steps(problem, [step for step in self.steps if not isinstance(step, LeaveOneOut)])
+        else:
+            problem = planning.with_class_basis(problem, setting.coding, setting.loss)
             if record is not None and self.C is None:
                 problem = with_C_of_more_rows(problem, setting, record)
-        else:
-            steps = [step for step in self.steps if not isinstance(step, LeaveOneOut)]
-        if setting.loss == "squared" and coding == "one-vs-rest":
-            with last:
-                return super()._solve([problem], layout, given, steps)[0]
-        problem = planning.run_steps(problem, steps)
         with last:
+            if setting.loss == "squared" and coding == "one-vs-rest":
+                return super()._solve([problem], layout, given, steps=[])
             member = self._of_any_loss(problem, layout, given, setting.loss, coding)
+        path = planning.main_path(problem)
         if record is None:
-            return replace(member, path=planning.main_path(problem)), None
+            return [(replace(member, path=path), None)]
         rows = member.loo_values
         assert rows is not None
         places = np.arange(len(rows.codes)), rows.codes
@@ -155,7 +149,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         record.loo = float(np.average(-np.log(own), weights=rows.weights))
         wrong = class_numbers(rows.predicted) != rows.codes
         record.error_rate = float(np.average(wrong, weights=rows.weights))
-        return replace(member, path=Bunch(**{**record, **planning.main_path(problem)})), None
+        return [(replace(member, path=Bunch(**{**record, **path})), None)]
 
     def _of_any_loss(self, problem: Problem, layout: Layout, given: Any, loss: str, coding: str) -> Member:
         """The classifier of a problem whose parameters are all known, for any loss and coding."""

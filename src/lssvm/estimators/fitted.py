@@ -15,7 +15,7 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import Array, cached_property
 from ..coding import CODINGS, SURE, couple, pair_slope
-from ..intervals.classes import calibrate, calibration_weights, probabilities
+from ..intervals.classes import calibrate, probabilities
 from ..intervals.jackknife import searched_again, widths_with_few_rows
 from ..intervals.loo import FittedLoo, LooModel, SampledLoo
 from ..intervals.scale import NoiseScale, ScaleChoice
@@ -156,11 +156,19 @@ class Member(Record):
         return same_kind(calibrate(coded - unit, class_numbers(targets), counts), targets)
 
     def copies(self, targets: Array, own: Array, weights: Array) -> tuple[np.ndarray, np.ndarray]:
-        """See `calibration_weights`."""
+        """How many copies of a row its weight stands for, at least 1, and the weights of the rows for the calibration.
+
+        Whole weights count copies of a row, of which calibration leaves out one, as if all of them were in the data. If
+        some weights are not whole, or if parameters were chosen by leave-one-out, which leaves out whole rows, then
+        calibration does so too, and the mean weight counts as 1. `own` are the products of sample weights and class
+        weights, and `weights` those of `own` and the robust weights.
+        """
         kernel, C = self.asked
-        parts = (self.layout.sample_weights(targets, own), own, weights)
+        given, own, weights = map(arrays.to_numpy, (self.layout.sample_weights(targets, own), own, weights))
         is_known = C is not None and kernel is not None and not kernel.is_free
-        return calibration_weights(*map(arrays.to_numpy, parts), are_copies=is_known)
+        if is_known and np.allclose(given, np.rint(given), rtol=1e-9, atol=0.0):
+            return np.maximum(given, 1.0), weights
+        return np.ones(len(given)), weights * (np.count_nonzero(own) / own.sum())
 
     def calibrated(self, fit: ClassFit, codes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Leave-one-out values of `decision_function` of a solution, and its slopes."""
@@ -383,18 +391,19 @@ class FittedModel(Record):
             return values[0]
         names = ("residuals", "weights", "robust", "leverage")
         found: Any = {name: self.average(getattr(one, name) for one in known) for name in names}
-        if self.layout.classes is not None:
+        layout = self.members[0].layout
+        if layout.classes is not None:
             pairs = zip(self.members, known, strict=True)
             p = self.average(member.loo_probabilities(one) for member, one in pairs)
-            found["residuals"] = known[0].actual - 2.0 * (p[:, 1:] if self.layout.single else p) + 1.0
+            found["residuals"] = known[0].actual - 2.0 * (p[:, 1:] if layout.single else p) + 1.0
         return replace(known[0], **found)
 
     def attributes(self) -> dict[str, Any]:
         """The public attributes of the estimator, apart from those about its members."""
         one = self.members[0]
-        layout, fit = one.layout, one.fit
+        layout, fit, is_stack = one.layout, one.fit, len(self.members) > 1
         rows = None if fit.loo_residuals is None else self.loo_values
-        if self.is_stack:
+        if is_stack:
             supports: list[Any] = [member.fit.support for member in self.members]
             together = None if any(own is None for own in supports) else np.unique(np.concatenate(supports))
             found: dict[str, Any] = {"kernel_": Stack([m.fit.kernel for m in self.members]), "support_": together}
@@ -406,7 +415,7 @@ class FittedModel(Record):
             if one.component_means is not None:
                 active = sorted(fit.kernel.kept(fit.points.shape[1]))
                 found |= {"active_": np.array(active, dtype=np.intp), "max_variation_": one.max_variation}
-        if layout.classes is None or not self.is_stack:
+        if layout.classes is None or not is_stack:
             intercept = self.average(member.fit.intercept for member in self.members)
             found["intercept_"] = float(intercept[0]) if layout.single else intercept
         if rows is not None:
@@ -416,7 +425,7 @@ class FittedModel(Record):
             found |= {"weights_": rows.weights, "leverage_": rows.leverage, "loo_predictions_": predictions}
             found["loo_residuals_"] = layout.squeezed(rows.residuals)
             found["press_"] = float(rows.weights @ np.sum(rows.residuals**2, axis=1))
-        if one.press is not None and not self.is_stack:
+        if one.press is not None and not is_stack:
             found["press_"] = one.press
         if self.is_listed:
             found["stack_weights_"] = np.array(self.shares)
