@@ -21,11 +21,11 @@ from ..problem import Fit, Problem, class_numbers, solve_classes
 from ..tune import LeaveOneOut
 from ..tune.classes import choose_classifier, with_C_of_more_rows
 from . import planning
-from .base import followed, on_rows, with_callbacks
+from .base import on_rows, with_callbacks
 from .chunks import ChunkedLSSVM, adds_chunks
-from .fitted import Member, require_loo
+from .fitted import Member
 from .layout import Layout, same_kind, winning_class
-from .validation import check_coverage, encoded_rows, score_of, validate
+from .validation import check_coverage, encoded_rows, require_loo, score_of, validate
 
 
 class LSSVC(ClassifierMixin, ChunkedLSSVM):
@@ -142,8 +142,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         path = planning.main_path(problem)
         if record is None:
             return [(replace(member, path=path), None)]
-        rows = member.loo_values
-        assert rows is not None
+        rows: Any = member.loo_values
         places = np.arange(len(rows.codes)), rows.codes
         own = np.maximum(member.loo_probabilities(rows)[places], 1e-15)
         record.loo = float(np.average(-np.log(own), weights=rows.weights))
@@ -187,8 +186,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         -------
         self
         """
-        with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
-            return self._add_chunk(X, y, sample_weight, classes=classes)
+        return self._add_chunk(X, y, sample_weight, classes)
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, np.ndarray, np.ndarray]:
         """Validated rows, labels and sample weights."""
@@ -202,9 +200,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             if len(y):
                 check_classification_targets(y)
         except TypeError as error:
-            raise ValueError(
-                f"y contains labels of several types, which cannot be sorted ({error}): use one type."
-            ) from None
+            raise ValueError(f"y contains labels of several types ({error}): use one type.") from None
         except ValueError as error:
             raise ValueError(f"{error} Use LSSVR for numbers.") from None
         return layout, X, y, weights
@@ -213,25 +209,18 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         """The layout with the classes and their weights; `classes` are those of later rows as well."""
         found = labels if classes is None else np.unique(arrays.to_numpy(classes))
         if classes is None and labels.dtype.kind == "f" and rows > 20 and len(labels) > rows / 2:
-            raise ValueError(
-                f"Unknown label type: continuous. y has {len(labels)} distinct numbers in {rows} rows, and LSSVC "
-                "predicts classes: use LSSVR for numbers, or convert y to integers or text if they are labels."
-            )
+            what = f"Unknown label type: continuous. y has {len(labels)} distinct numbers in {rows} rows"
+            raise ValueError(f"{what}: use LSSVR for numbers, or convert labels to integers or text.")
         if len(found) < 2:
             raise ValueError(f"y contains only one class, {found.tolist()[0]!r}: a classifier needs at least 2.")
         factors = class_factors(self.class_weight, found, totals)
         empty = labels[totals * factors == 0].tolist() if classes is None else []  # no row can be assigned to these
         if len(found) - len(empty) < 2:
-            raise ValueError(
-                f"sample_weight and class_weight leave fewer than 2 of the classes {found.tolist()} with positive "
-                "weight: at least 2 are needed."
-            )
+            what = f"sample_weight and class_weight leave fewer than 2 of the classes {found.tolist()}"
+            raise ValueError(f"{what} with positive weight: at least 2 are needed.")
         if empty:
-            warnings.warn(
-                f"No row of the class {empty[0]!r} has positive weight: its probabilities mean nothing. Remove "
-                "its rows.",
-                stacklevel=arrays.user_level(),
-            )
+            what = f"No row of the class {empty[0]!r} has positive weight: its probabilities mean nothing."
+            warnings.warn(f"{what} Remove its rows.", stacklevel=arrays.user_level())
         outputs = 1 if len(found) == 2 else len(found)
         return replace(layout, single=len(found) == 2, outputs=outputs, classes=found, class_factors=factors)
 
@@ -297,8 +286,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         probability = self._probabilities(X, "predict_set")
         fitted = self.fitted_
         require_loo(fitted.members, self.steps, "Prediction sets need leave-one-out residuals")
-        rows = fitted.loo_values
-        assert rows is not None
+        rows: Any = fitted.loo_values
         positive = rows.given > 0
         known = fitted.probabilities_of(rows.predicted)[positive]
         thresholds = set_thresholds(known, rows.codes[positive], float(coverage), class_conditional=class_conditional)

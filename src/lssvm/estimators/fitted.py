@@ -27,6 +27,7 @@ from ..stream.sums import LooSample, Stream
 from ..tune.constants import chosen_widths
 from ..tune.leave_one_out import average_weights, mixture_weights, residuals_of_folds, weighs_by_folds
 from .layout import Layout, LooValues, of_decision, raw_components, same_kind, winning_class
+from .validation import require_loo
 
 OVERFLOW = "Predictions overflow: scale your features, both for fit and for predict."
 KEPT_BYTES = 2**28  # largest factor that a model keeps between calls
@@ -107,10 +108,9 @@ class Member(Record):
 
     def probabilities(self, f: Array) -> Array:
         """Class probabilities from f(x)."""
-        assert self.layout.classes is not None
         values, slopes = arrays.to_numpy(f), arrays.to_numpy(self.known_slopes)
         if self.by_pairs:
-            return same_kind(couple(values, len(self.layout.classes), float(slopes[0])), f)
+            return same_kind(couple(values, self.layout.outputs, float(slopes[0])), f)
         return same_kind(probabilities(values, slopes), f)
 
     @cached_property
@@ -127,8 +127,7 @@ class Member(Record):
     def completed(self) -> Self:
         """The same model with leave-one-out results, if the rows are kept, and with the calibration of classes."""
         member = self
-        if self.deferred:
-            assert self.problem is not None
+        if self.problem is not None and self.fit.loo_residuals is None:
             fit = self.problem.replace(weights=self.fit.weights, robust=None).solve()
             warn_of_rounding(lost_digits(self.problem, fit), fit.C)
             results = {name: getattr(fit, name) for name in ("residuals", "leverage", "loo_residuals")}
@@ -145,9 +144,8 @@ class Member(Record):
 
         `own` are the weights of the rows without robust weights.
         """
-        coded, loo, residuals, leverage = (
-            arrays.to_numpy(a) for a in (targets, results.loo_residuals, results.residuals, results.leverage)
-        )
+        parts = (targets, results.loo_residuals, results.residuals, results.leverage)
+        coded, loo, residuals, leverage = map(arrays.to_numpy, parts)
         copies, counts = self.copies(targets, own, results.weights)
         with np.errstate(divide="ignore", invalid="ignore"):  # only in rows where it is not used
             one_copy = residuals / (1.0 - leverage / copies)[:, None]
@@ -172,8 +170,7 @@ class Member(Record):
 
     def calibrated(self, fit: ClassFit, codes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Leave-one-out values of `decision_function` of a solution, and its slopes."""
-        assert self.layout.classes is not None
-        unit, loo, n_classes = arrays.to_numpy(fit.unit_loo), arrays.to_numpy(fit.loo), len(self.layout.classes)
+        unit, loo, n_classes = arrays.to_numpy(fit.unit_loo), arrays.to_numpy(fit.loo), self.layout.outputs
         if not self.by_pairs:
             return loo, calibrate(unit, codes, weights)
         slope = pair_slope(unit, codes, weights, n_classes)
@@ -199,10 +196,8 @@ class Member(Record):
     def known_sample(self) -> LooSample:
         """That sample; ValueError for models of older versions."""
         if self.loo_sample is None:
-            raise ValueError(
-                "The model has no leave-one-out values: its file was written by an older version of lssvm, after "
-                "partial_fit. Fit the model again."
-            )
+            reason = "its file was written by an older version, after partial_fit"
+            raise ValueError(f"The model has no leave-one-out values: {reason}. Fit the model again.")
         return self.loo_sample
 
     @property
@@ -306,15 +301,13 @@ class FittedModel(Record):
         paths = [member.path or Bunch() for member in members]
         values = zip(members, losses.tolist(), weights.tolist(), strict=True)
         listed = [Bunch(kernel=m.fit.kernel, C=m.fit.C, loo=loo, weight=weight) for m, loo, weight in values]
-        named = zip((type(member.fit.kernel).__name__ for member in members), paths, strict=True)
-        path: Bunch | None = Bunch(
-            loo=loss,
-            members=listed,
-            evaluations=sum(one.get("evaluations", 0) for one in paths),
-            plan=[f"{name}: {line}" for name, one in named for line in one.get("plan", [])],
-        )
         if len(kept) == 1:  # the same model as its only member
             path = members[0].path if len(members) == 1 else Bunch(**{**paths[kept[0]], "members": listed})
+        else:
+            named = zip((type(member.fit.kernel).__name__ for member in members), paths, strict=True)
+            lines = [f"{name}: {line}" for name, one in named for line in one.get("plan", [])]
+            evaluations = sum(one.get("evaluations", 0) for one in paths)
+            path = Bunch(loo=loss, members=listed, evaluations=evaluations, plan=lines)
         return cls(tuple(members[k] for k in kept), tuple(float(weights[k]) for k in kept), True, path)
 
     @property
@@ -433,19 +426,8 @@ class FittedModel(Record):
         return {**layout.attributes, **found, "path_": self.stack_path if self.is_listed else one.path}
 
 
-def require_loo(members: Sequence[Member], steps: Any, what: str) -> None:
-    """Raise ValueError if a step has set coefficients, so that leave-one-out residuals are not known."""
-    values: Any = [member.loo_values or member.known_sample for member in members]  # which may raise an error
-    if any(np.isnan(one.residuals).any() for one in values):
-        remedy = "set refit=True (Adaline: final_solve=True)"
-        raise ValueError(f"{what}, which are not known after {steps!r}: {remedy}.")
-
-
 def _weigh(members: Sequence[Member], given: Sequence[float] | None) -> tuple[np.ndarray, np.ndarray, float]:
-    """The weights of the members of a stack, as given or chosen, and losses: of the members, of the stack.
-
-    They are mean squares or, for classes, log losses.
-    """
+    """The weights of members, as given or chosen, and mean squares or log losses: of the members, of their average."""
     rows: list[Any] = [member.loo_values for member in members]
     problems: list[Any] = [member.problem for member in members]
     weights, found = rows[0].given, None if given is None else np.array(given)

@@ -96,12 +96,10 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
     if not kernel.is_free:
         kernel.check(X.shape[1])
     if kernel.is_precomputed:
-        K, wrong = arrays.to_numpy(X), ""
-        if K.shape[0] != K.shape[1]:
-            wrong = f"X has shape {K.shape}"
-        elif not np.max(np.abs(K - K.T)) <= 1e-6 * np.max(np.abs(K)):
-            wrong = "X is not symmetric"
-        if wrong:
+        K = arrays.to_numpy(X)
+        is_square = K.shape[0] == K.shape[1]
+        if not (is_square and np.max(np.abs(K - K.T)) <= 1e-6 * np.max(np.abs(K))):
+            wrong = "X is not symmetric" if is_square else f"X has shape {K.shape}"
             raise ValueError(f"{wrong}: with kernels.Precomputed, fit takes the square matrix of all k(x_i, x_j).")
     positive = np.flatnonzero(arrays.to_numpy(weights) > 0)
     kernel.check_values(arrays.take(X, positive[:: 1 + len(positive) // CHECKED_ROWS]))
@@ -128,10 +126,8 @@ def for_encoded_columns(kernel: Kernel, columns: Columns) -> Kernel:
         if part.has_width and np.ndim(part.sigma) == 1 and len(part.sigma) > 1:
             widths = np.asarray(arrays.to_numpy(part.sigma))
             if len(widths) != count:
-                raise ValueError(
-                    f"{type(part).__name__}: sigma has {len(widths)} values, but X has {count} columns: give a scalar "
-                    f"or {count} values."
-                )
+                what = f"{type(part).__name__}: sigma has {len(widths)} values, but X has {count} columns"
+                raise ValueError(f"{what}: give a scalar or {count} values.")
             return {"sigma": widths[sources]}
         if not isinstance(part, Additive):
             return {}
@@ -157,8 +153,9 @@ def default_portfolio(problem: Problem) -> Kernel:
         members = [Matern(ard=several), RBF(ard=several), Matern(nu=0.5, ard=several), Spline()]
     rows = problem.X[problem.weights > 0]
     members = [kernel.placed(rows) for kernel in (*members, Linear())]
-    with np.errstate(over="ignore"):  # a bound of the sum of the kernel matrix, which must be finite
-        sums = [0.0 if kernel.is_bounded else len(rows) * float(kernel.diagonal(rows).sum()) for kernel in members]
+    xp, size = arrays.namespace(rows), rows.shape[0]
+    with np.errstate(over="ignore"):  # bounds of the sums of kernel matrices, which must be finite
+        sums = [1.0 if kernel.is_bounded else size * float(xp.sum(kernel.diagonal(rows))) for kernel in members]
     return Stack([kernel for kernel, total in zip(members, sums, strict=True) if math.isfinite(total)])
 
 
@@ -191,7 +188,7 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
     ready, columns, most = [first], first.X.shape[1], first.basis_size // 2
     for problem in problems[1:count]:
         points = problem.kernel.spanning_points(columns) if columns <= most else None  # at least a point per column
-        if points is None or len(points) > most:
+        if points is None or points.shape[0] > most:
             ready.append(problem.replace(support=first.support, points=first.points))
         else:
             ready.append(problem.with_basis(points=arrays.like(points, problem.X)))
@@ -203,10 +200,8 @@ def run_steps(problem: Problem, steps: Sequence[Any]) -> Problem:
     for step in steps:
         result = step(problem)
         if not isinstance(result, Problem):
-            raise TypeError(
-                f"steps holds {step!r}, which returned {shown(result)}: a step must return a Problem, such as "
-                "the one it was given or problem.replace(...)."
-            )
+            remedy = "it must return a Problem, such as the given one or problem.replace(...)."
+            raise TypeError(f"steps holds {step!r}, which returned {shown(result)}: {remedy}")
         problem = result
     return problem
 
@@ -242,10 +237,8 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
     if problem.robust is not None:
         raise ValueError(f"robust weights are defined for the squared loss only, got {what}: set robust=None.")
     if ties:
-        raise ValueError(
-            f"{type(ties[0]).__name__} is defined for the squared loss only, got {what}: write "
-            "loss='squared', coding='one-vs-rest', or choose the basis with another step of lssvm.sparsify."
-        )
+        remedy = "write loss='squared', coding='one-vs-rest', or use another step of lssvm.sparsify."
+        raise ValueError(f"{type(ties[0]).__name__} is defined for the squared loss only, got {what}: {remedy}")
     if problem.is_known:  # nothing is searched
         return (model.coding.replace("auto", "one-vs-rest"),), (model.loss.replace("auto", "squared"),)
     if squares and math.comb(problem.y.shape[1], 2) > MOST_PAIRS:
