@@ -1,6 +1,7 @@
 """In-place linear algebra.
 
-All matrices are row-major; a lower factor L is threads.stored as such, so that Fortran sees ``L.T`` without a copy.
+All matrices are row-major; a lower factor L is stored as such, so that Fortran sees ``L.T`` without a copy. SciPy works
+in place on contiguous matrices only; copying its result to a matrix that holds it already takes NumPy no time.
 
 Threads share the products of factorisations by blocks. With one thread, and for small matrices, LAPACK gets the whole
 matrix (triangles to invert: only small ones).
@@ -102,7 +103,8 @@ def add_gram(G: Array | None, A: Array, factor: float = 1.0) -> Array:
     def tile(place: tuple[slice, slice]) -> None:
         i, j = place
         if i == j:
-            threads.syrk(G[i, i], A[:, i], factor)
+            columns, turn = threads.stored(A[:, i])
+            threads.dsyrk(b"U", turn, i.stop - i.start, depth, factor, columns, 1.0, G[i, i])
         else:
             threads.gemm(G[i, j], A[:, i].T, A[:, j], factor, 1.0)
 
@@ -124,23 +126,13 @@ def gram_of_lower(A: Array) -> Array:
     if not is_numpy(A):
         return gram(A)
     A = threads.by_rows(A)
-    for part in _leaves(len(A)):
+    count = 1 if threads.workers() == 1 else -(-len(A) // LEAF)
+    for part in threads.bands(len(A), count) if A.size else ():
         head = slice(0, part.start)
         add_gram(A[head, head], A[part, head])
         threads.by_triangle(threads.dtrmm, A[part, part], A[part, head], turn=False, left=True)
-        _keep(A[part, part], lapack.dlauum(A[part, part].T, lower=0, overwrite_c=1)[0].T)
+        A[part, part] = lapack.dlauum(A[part, part].T, lower=0, overwrite_c=1)[0].T
     return mirrored(A)
-
-
-def _leaves(n: int) -> list[slice]:
-    """The parts of a square matrix that LAPACK gets: with one thread, the whole matrix."""
-    return threads.bands(n, 1 if threads.workers() == 1 else -(-n // LEAF)) if n else []
-
-
-def _keep(A: np.ndarray, result: np.ndarray) -> None:
-    """Copy a result of LAPACK to A, unless it is already there: SciPy works in place on contiguous matrices only."""
-    if not np.shares_memory(A, result):
-        A[...] = result
 
 
 def row_squares(A: Array, factors: Array | None = None) -> Array:
@@ -163,12 +155,13 @@ def cholesky(A: Array) -> Array | None:
     if not is_numpy(A):
         return _cholesky_elsewhere(A)
     A = threads.by_rows(A)
-    for part in _leaves(len(A)):
+    count = 1 if threads.workers() == 1 else -(-len(A) // LEAF)
+    for part in threads.bands(len(A), count) if A.size else ():
         rest = slice(part.stop, len(A))
         factor, info = lapack.dpotrf(A[part, part].T, lower=0, clean=1, overwrite_a=1)
         if info or not np.isfinite(factor[-1, -1]):
             return None
-        _keep(A[part, part], factor.T)
+        A[part, part] = factor.T
         threads.by_triangle(threads.dtrsm, A[part, part], A[rest, part], turn=True)
         add_gram(A[rest, rest], A[rest, part].T, -1.0)
         A[part, rest] = 0.0
@@ -288,7 +281,7 @@ def invert_lower(L: Array) -> Array:
     head, tail = slice(0, n // 2), slice(n // 2, n)
     if is_numpy(L) and (n <= (LEAF if single else TRIANGLE) or (single and threads.workers() == 1)):
         for part in [L] * (n > 0) if single else L:
-            _keep(part, lapack.dtrtri(part.T, lower=0, overwrite_c=1)[0].T)
+            part[...] = lapack.dtrtri(part.T, lower=0, overwrite_c=1)[0].T
         return L
     if single:
         threads.by_triangle(threads.dtrsm, L[head, head], L[tail, head], turn=False)

@@ -230,14 +230,16 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
     parallel_for(lambda tile: function(*tile), tiles)
 
 
-def spread_of(values: np.ndarray, deviation: np.ndarray | None = None) -> np.ndarray:
-    """The standard deviation of every column; it may be given as `deviation`.
+def spread_of(values: np.ndarray) -> np.ndarray:
+    """The standard deviation of every column; 0 if the values differ by no more than rounding errors.
 
     If a few extreme cells dominate it, such as 9999 for a missing value, the standard deviation of a normal
     distribution with the same quartiles is used instead or, if these are equal, that of the cells after
     clipping a thousandth of them at each end, at least one.
     """
-    deviation = deviation_of(values)[0] if deviation is None else deviation
+    size = np.max(np.abs(values), axis=0, initial=0.0)
+    size = np.where(size > 0, size, 1.0)
+    deviation = size * np.std(values / size, axis=0)  # squares of large values may not be finite
     some = values[:: max(1, len(values) // 10_000)]
     low, high = np.quantile(some, (0.25, 0.75), axis=0)
     middle = (high - low) / NORMAL_QUARTILES
@@ -245,12 +247,8 @@ def spread_of(values: np.ndarray, deviation: np.ndarray | None = None) -> np.nda
     if np.any(middle <= rounding):
         low = np.quantile(some, 0.001, axis=0, method="higher")
         high = np.quantile(some, 0.999, axis=0, method="lower")
-        middle = np.where(middle > rounding, middle, deviation_of(np.clip(some, low, high))[0])
-    return np.where((middle > rounding) & (deviation > FEW_CELLS * middle), middle, deviation)
-
-
-def deviation_of(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Standard deviation and largest absolute value (1 if that is 0) of every column."""
-    size = np.max(np.abs(values), axis=0, initial=0.0)
-    size = np.where(size > 0, size, 1.0)
-    return size * np.std(values / size, axis=0), size
+        width = np.where(high > low, high - low, 1.0)
+        clipped = width * np.std((np.clip(some, low, high) - low) / width, axis=0)
+        middle = np.where(middle > rounding, middle, clipped)
+    spread = np.where((middle > rounding) & (deviation > FEW_CELLS * middle), middle, deviation)
+    return np.where(deviation > 1e-12 * size, spread, 0.0)

@@ -36,7 +36,7 @@ Item = TypeVar("Item")
 
 _lock = threading.RLock()  # a signal handler may fit, too
 _inside: set[int] = set()  # the threads that are inside of a `single_threaded_blas` block
-_before: list[int] = []  # numbers of threads of the shared BLAS libraries outside all of these blocks
+_before: list[tuple[Library, int]] = []  # shared BLAS libraries, and their numbers of threads outside these blocks
 _local = threading.local()  # pool, workers: of this thread; helps: is a helper thread; before: as `_before`, for OpenMP
 
 
@@ -57,8 +57,18 @@ def single_threaded_blas() -> Iterator[None]:
     if thread in _inside:
         yield
         return
+    shared, own = _libraries()
     try:
-        _enter(thread)
+        with _lock:
+            if not _inside:
+                limits = [(library, library.get()) for library in shared]
+                if not _before or any(number > 1 for _, number in limits):  # else an interrupt left them limited
+                    _before[:] = limits
+            _local.before = [(library, library.get()) for library in own]
+            _local.workers = workers()
+            _inside.add(thread)
+            for library in shared + own:
+                library.set(1)
         yield
     finally:
         try:
@@ -71,35 +81,15 @@ def single_threaded_blas() -> Iterator[None]:
                 pool.shutdown()
 
 
-def _enter(thread: int) -> None:
-    """Record that this thread is inside of a block; the first block of all limits the shared libraries."""
-    shared, own = _libraries()
-    with _lock:
-        if not _inside:
-            numbers = [library.get() for library in shared]
-            if not _before or max(numbers, default=1) > 1:  # else an interrupt prevented their restoration
-                _before[:] = numbers
-        _local.before = [library.get() for library in own]
-        _local.workers = workers()
-        _inside.add(thread)
-        for library in shared + own:
-            library.set(1)
-
-
 def _leave(thread: int) -> None:
-    """Record that this thread has left its block; the last one restores the libraries. Can be repeated."""
-    shared, own = _libraries()
+    """Record that this thread has left its block; the last one restores the shared libraries. Can be repeated."""
     with _lock:
-        _restore(own, getattr(_local, "before", []))
-        if not _inside - {thread}:
-            _restore(shared, _before)
+        is_last = not _inside - {thread}
+        for library, number in [*getattr(_local, "before", []), *(_before if is_last else [])]:
+            library.set(number)
+        if is_last:
             _before.clear()
         _inside.discard(thread)
-
-
-def _restore(libraries: list[Library], numbers: list[int]) -> None:
-    for library, number in zip(libraries, numbers, strict=False):  # `numbers` is empty after an early interrupt
-        library.set(number)
 
 
 class cached_property:
@@ -123,8 +113,8 @@ def workers() -> int:
     if threading.get_ident() in _inside:
         return _local.workers
     shared, own = _libraries()
-    allowed = (_before or [library.get() for library in shared]) + [library.get() for library in own]
-    return max(1, min([_cores(), *allowed]))
+    allowed = [number for _, number in _before] or [library.get() for library in shared]
+    return max(1, min([_cores(), *allowed, *(library.get() for library in own)]))
 
 
 def parallel_for(function: Callable[[Item], object], items: Iterable[Item]) -> None:
@@ -216,8 +206,9 @@ def _after_fork() -> None:
     _lock = threading.RLock()
     vars(_local).pop("pool", None)
     _inside.intersection_update({threading.get_ident()})
-    if _before and not _inside:
-        _restore(_libraries()[0], _before)
+    if not _inside:
+        for library, number in _before:
+            library.set(number)
         _before.clear()
 
 
@@ -253,7 +244,7 @@ def _routine(name: str) -> Callable[..., None]:
     return call
 
 
-_dgemm, _dsyrk, dsymv, dtrsm, dtrmm = map(_routine, ("dgemm", "dsyrk", "dsymv", "dtrsm", "dtrmm"))
+_dgemm, dsyrk, dsymv, dtrsm, dtrmm = map(_routine, ("dgemm", "dsyrk", "dsymv", "dtrsm", "dtrmm"))
 
 
 def usable(A: np.ndarray) -> bool:
@@ -285,12 +276,6 @@ def gemm(out: np.ndarray, A: np.ndarray, B: np.ndarray, factor: float, keep: flo
     (left, turn_left), (right, turn_right), (rows, columns) = stored(A), stored(B), out.shape
     if out.size:
         _dgemm(turn_right, turn_left, columns, rows, A.shape[1], factor, right, left, keep, out)
-
-
-def syrk(out: np.ndarray, A: np.ndarray, factor: float) -> None:
-    """The lower triangle of out + factor * A'A in one thread."""
-    left, turn = stored(A)
-    _dsyrk(b"U", turn, A.shape[1], A.shape[0], factor, left, 1.0, out)
 
 
 def by_triangle(routine: Callable[..., None], L: np.ndarray, Z: np.ndarray, *, turn: bool, left: bool = False) -> None:

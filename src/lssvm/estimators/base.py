@@ -22,7 +22,7 @@ from ..problem import Problem, refit_stably, warn_of_rounding
 from ..rules import check_parameters
 from ..stream.sources import label_totals
 from ..tune import LeaveOneOut
-from ..tune.choose_C import warn_at_edge, warn_at_edges, warn_of_no_signal
+from ..tune.choose_C import warn_at_edge, warn_of_no_signal
 from ..tune.leave_one_out import describe, tune_members
 from . import planning
 from .fitted import FittedModel, Member
@@ -223,10 +223,9 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             fitted = FittedModel.combine([member for member, _ in solved], self.steps, is_stack=is_stack)
             fits = [member.fit for member in fitted.members]
             tuned = [problem for one, problem in solved if problem is not None and any(one.fit is fit for fit in fits)]
-            if is_stack:
-                warn_at_edges(tuned)
-            elif tuned:
-                warn_at_edge(tuned[0])
+            tuned = [problem for problem in tuned if problem.kernel.leaves or not is_stack]
+            if tuned:
+                warn_at_edge(tuned)
             worst, rows = max(fits, key=lambda fit: fit.rounding), fitted.loo_values
             warn_of_rounding(worst.rounding, worst.C)
             is_searched = not all(problem.is_known for problem in problems)

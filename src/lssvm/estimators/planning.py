@@ -123,12 +123,13 @@ def for_encoded_columns(kernel: Kernel, columns: Columns) -> Kernel:
     sources, count = columns.sources, len(columns.columns)
 
     def change(part: Kernel) -> dict[str, Any]:
-        if part.has_width and np.ndim(part.sigma) == 1 and len(part.sigma) > 1:
-            widths = np.asarray(arrays.to_numpy(part.sigma))
-            if len(widths) != count:
-                what = f"{type(part).__name__}: sigma has {len(widths)} values, but X has {count} columns"
-                raise ValueError(f"{what}: give a scalar or {count} values.")
-            return {"sigma": widths[sources]}
+        name = "scale" if isinstance(part, Linear) else "sigma"
+        values = np.asarray(arrays.to_numpy(getattr(part, name, None)))
+        if values.ndim == 1 and len(values) > 1:
+            if len(values) != count:
+                what = f"{type(part).__name__}: {name} has {len(values)} values, but X has {count} columns"
+                raise ValueError(f"{what}: give {count} values.")
+            return {name: values[sources]}
         if not isinstance(part, Additive):
             return {}
         groups = [[number] for number in np.unique(sources)] if part.groups is None else part.components(count)
@@ -152,7 +153,7 @@ def default_portfolio(problem: Problem) -> Kernel:
     else:
         members = [Matern(ard=several), RBF(ard=several), Matern(nu=0.5, ard=several), Spline()]
     rows = problem.X[problem.weights > 0]
-    members = [kernel.placed(rows) for kernel in (*members, Linear())]
+    members = [kernel.placed(rows) for kernel in (*members, Linear(problem.spreads.values))]
     xp, size = arrays.namespace(rows), rows.shape[0]
     with np.errstate(over="ignore"):  # bounds of the sums of kernel matrices, which must be finite
         sums = [1.0 if kernel.is_bounded else size * float(xp.sum(kernel.diagonal(rows))) for kernel in members]

@@ -49,24 +49,23 @@ class _Stationary(Kernel):
         return np.broadcast_to(widths, (n_features,)).copy()
 
     def evaluate(self, X: Array, Z: Array) -> Array:
-        return self._write(arrays.empty((X.shape[0], Z.shape[0]), X), X, Z)
+        return self.fill(arrays.empty((X.shape[0], Z.shape[0]), X), X, Z)
 
     def fill(self, out: Array, X: Array, Z: Array, *, symmetric: bool = False) -> Array:
-        if symmetric and arrays.is_numpy(out):
-            return self._write(out, X, Z, symmetric=True)
-        for rows in arrays.row_blocks(X.shape[0], 32 * X.shape[1], X):  # only scaled copies of X take extra memory
-            self._write(out[rows, :], X[rows, :], Z)
-        return out
-
-    def _write(self, out: Array, X: Array, Z: Array, *, symmetric: bool = False) -> Array:
-        """Compute distances and kernel values tile by tile, while a tile is in the cache."""
+        """Write the kernel matrix, with distances and values computed tile by tile, while a tile is in the cache."""
+        symmetric = symmetric and arrays.is_numpy(out)
+        blocks = list(arrays.row_blocks(X.shape[0], 32 * X.shape[1], X))  # only scaled copies of X take extra memory
+        if len(blocks) > 1 and not symmetric:
+            for block in blocks:
+                self.fill(out[block, :], X[block, :], Z)
+            return out
         distances = self._distances(X, Z)
 
         @np.errstate(under="ignore")
         def tile(rows: slice, columns: slice) -> None:
             part = out[rows, columns]
             distances.write(part, rows, columns)
-            self._from_negative_distance(part)
+            self._of_negative_distance(part)
             if symmetric and columns.stop <= rows.start:
                 out[columns, rows] = part.T
 
@@ -76,60 +75,57 @@ class _Stationary(Kernel):
     def diagonal(self, X: Array) -> Array:
         return arrays.zeros((X.shape[0],), X) + 1.0
 
-    def _distances(self, X: Array, Z: Array) -> Distances:
-        """Distances in all columns; of very many, only those of finite width count if these are few."""
-        widths, used = self._widths(X.shape[1]), None
-        if X.shape[1] > MANY_COLUMNS and 2 * np.count_nonzero(np.isfinite(widths)) < X.shape[1]:
-            used = np.flatnonzero(np.isfinite(widths))
-            X, Z, widths = arrays.take(X.T, used).T, arrays.take(Z.T, used).T, widths[used]
-        distances = Distances(X, Z, arrays.like(widths, X), exact_small=self._needs_exact_small)
-        distances.used = used
-        return distances
-
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        return self._gradients(X, Z, G, points=False)[0]
+        return self.both_gradients(X, Z, G, points=False)[0]
 
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        return self._gradients(X, Z, G)[1]
+        return self.both_gradients(X, Z, G)[1]
 
-    def both_gradients(self, X: Array, Z: Array, G: Array) -> tuple[Array, Array]:
-        return self._gradients(X, Z, G)
-
-    def _gradients(self, X: Array, Z: Array, G: Array, *, points: bool = True) -> tuple[Array, Array]:
+    def both_gradients(self, X: Array, Z: Array, G: Array, *, points: bool = True) -> tuple[Array, Array]:
         """2 sum_ij W_ij (x_ic - z_jc)^2 and 2 sum_i W_ij (x_i - z_j)/sigma for scaled inputs, W = -G dk/d(r^2).
 
         They are computed tile by tile, while a tile is in the cache. Without `points`, the second one has no rows.
         """
         xp, distances = arrays.namespace(X), self._distances(X, Z)
         with_one = xp.concat([distances.Z, xp.ones_like(distances.z2)[:, None]], axis=1)
-        parts: dict[tuple[int, int], tuple[Array, Array | None, slice]] = {}
+        parts: dict[tuple[int, int], tuple[Array, Array, slice]] = {}
 
         @np.errstate(under="ignore")
         def tile(rows: slice, columns: slice) -> None:
             W = arrays.empty((rows.stop - rows.start, columns.stop - columns.start), G)
             close = distances.write(W, rows, columns, find=True)
-            W = self._slope(W)
+            self._of_negative_distance(W, slope=True)
             W *= G[rows, columns]
             X, Z = distances.X[rows, :], distances.Z[columns, :]
-            in_points = xp.zeros_like(Z) if points else None
-            in_widths = distances.without_close(W, close, rows, columns, in_points)
+            in_widths, in_points = xp.zeros_like(X[:1, :]), xp.zeros_like(Z if points else Z[:0, :])
+            for pairs, difference in distances.differences(close, rows, columns):  # for them, the sums below cancel
+                weighted = W[pairs][:, None] * difference
+                arrays.put(W, pairs, 0.0)
+                in_widths += xp.sum(weighted * difference, axis=0)[None, :]
+                if points:
+                    arrays.add_at(in_points, pairs[1:], weighted)
             product, in_columns = W @ with_one[columns, :], xp.sum(W, axis=0)
             total = product[:, -1] @ (X * X) + in_columns @ (Z * Z) - 2.0 * xp.sum(X * product[:, :-1], axis=0)
-            if in_points is not None:
+            if points:
                 in_points += W.T @ X - in_columns[:, None] * Z
             parts[rows.start, columns.start] = in_widths + total[None, :], in_points, columns
 
         arrays.in_tiles(tile, G, distances.depth)
-        in_widths, change = (
-            xp.zeros_like(distances.X[:1, :]),
-            xp.zeros_like(distances.Z if points else distances.Z[:0, :]),
+        in_widths, in_points = (
+            xp.zeros_like(a) for a in (distances.X[:1, :], distances.Z if points else distances.Z[:0, :])
         )
         for place in sorted(parts):
             of_tile, of_points, columns = parts[place]
             in_widths += of_tile
-            if of_points is not None:
-                change[columns, :] += of_points
-        return distances.in_all_columns(2.0 * in_widths, X), distances.in_all_columns(2.0 * change / distances.sigma, X)
+            if points:
+                in_points[columns, :] += of_points
+        gradients = 2.0 * xp.concat([in_widths, in_points / distances.sigma], axis=0)
+        if distances.used is not None:  # the derivatives in other columns are 0
+            gradients = arrays.put(arrays.zeros((X.shape[1], gradients.shape[0]), X), distances.used, gradients.T).T
+        return gradients[:1, :], gradients[1:, :]
+
+    def _distances(self, X: Array, Z: Array) -> Distances:
+        return Distances(X, Z, self._widths(X.shape[1]), exact_small=self._needs_exact_small)
 
     def _used(self, inputs: Mapping[int, list[int]]) -> dict[int, list[int]]:
         widths = self._widths(sum(map(len, inputs.values())))
@@ -137,13 +133,12 @@ class _Stationary(Kernel):
 
     _needs_exact_small = False
 
-    def _from_negative_distance(self, D: Array) -> None:
-        """Overwrite -r^2 with kernel values."""
-        raise TypeError(f"{type(self).__name__} does not define _from_negative_distance(D).")
+    def _of_negative_distance(self, D: Array, *, slope: bool = False) -> None:
+        """Overwrite -r^2 with kernel values or, with `slope`, with -dk/d(r^2).
 
-    def _slope(self, D: Array) -> Array:
-        """-dk/d(r^2) from -r^2: the derivative in log sigma_c is then 2 * slope * (x_c - z_c)^2/sigma_c^2."""
-        raise TypeError(f"{type(self).__name__} does not define _slope(D).")
+        The derivative in log sigma_c is 2 * slope * (x_c - z_c)^2/sigma_c^2.
+        """
+        raise TypeError(f"{type(self).__name__} does not define _of_negative_distance(D, slope).")
 
 
 class RBF(_Stationary):
@@ -172,14 +167,11 @@ class RBF(_Stationary):
 
     separates = "product"
 
-    def _from_negative_distance(self, D: Array) -> None:
+    def _of_negative_distance(self, D: Array, *, slope: bool = False) -> None:
         if arrays.is_numpy(D) or arrays.is_torch(D):
             arrays.namespace(D).exp(D, out=D)
         else:
             D[...] = arrays.namespace(D).exp(D)
-
-    def _slope(self, D: Array) -> Array:
-        return arrays.namespace(D).exp(D)
 
 
 class Matern(_Stationary):
@@ -221,27 +213,22 @@ class Matern(_Stationary):
         self.nu = nu
         self.ard = ard
 
-    def _from_negative_distance(self, D: Array) -> None:
+    def _of_negative_distance(self, D: Array, *, slope: bool = False) -> None:
         xp = arrays.namespace(D)
         D *= -2.0 * self.nu
         D[...] = xp.sqrt(D)
         decay = xp.exp(-D)
+        if self.nu == 0.5 and slope:  # exp(-r)/(2r) multiplies (x_c - z_c)^2 <= r^2: nothing is lost at r = 0
+            decay = xp.where(D > 1e-8, decay / (2.0 * xp.where(D > 1e-8, D, D + 1.0)), 0.0 * D)
         if self.nu == 0.5:
             D[...] = decay
-            return
-        if self.nu == 2.5:
-            D *= 1.0 + D / 3.0
-        D += 1.0
-        D *= decay
-
-    def _slope(self, D: Array) -> Array:
-        xp = arrays.namespace(D)
-        r = xp.sqrt(-2.0 * self.nu * D)
-        if self.nu == 0.5:  # -dk/d(r^2) = exp(-r)/(2r) multiplies (x_c - z_c)^2 <= r^2: nothing is lost at r = 0
-            return xp.where(r > 1e-8, xp.exp(-r) / (2 * xp.where(r > 1e-8, r, r + 1)), 0.0 * r)
-        if self.nu == 1.5:
-            return 1.5 * xp.exp(-r)
-        return 5 / 6 * (1 + r) * xp.exp(-r)
+        elif self.nu == 1.5 and slope:
+            D[...] = 1.5 * decay
+        else:
+            if self.nu == 2.5 and not slope:
+                D *= 1.0 + D / 3.0
+            D += 1.0
+            D *= 5 / 6 * decay if slope else decay
 
 
 class Distances:
@@ -254,11 +241,14 @@ class Distances:
     of all others. Storing the negative distance saves the exponential a pass over the memory.
     """
 
-    used: np.ndarray | None = None  # the columns of the inputs that X and Z are, if not all
-
-    def __init__(self, X: Array, Z: Array, sigma: Array, *, exact_small: bool) -> None:
-        xp = arrays.namespace(X, Z)
-        self.sigma, self.depth = sigma, X.shape[1] + 2
+    def __init__(self, X: Array, Z: Array, sigma: np.ndarray, *, exact_small: bool) -> None:
+        xp, finite = arrays.namespace(X, Z), np.flatnonzero(np.isfinite(sigma))
+        self.used = None  # the columns of the inputs that X and Z are, if not all
+        if X.shape[1] > MANY_COLUMNS and 2 * len(finite) < X.shape[1]:
+            self.used = finite
+            X, Z, sigma = arrays.take(X.T, finite).T, arrays.take(Z.T, finite).T, sigma[finite]
+        self.sigma = sigma = arrays.like(sigma, X)
+        self.depth = X.shape[1] + 2
         with np.errstate(over="ignore", invalid="ignore"):
             centre = xp.mean(Z, axis=0) if Z.shape[0] else 0.0 * sigma
             for most in (LONG, FAR**2, np.inf):
@@ -269,7 +259,10 @@ class Distances:
                 self.largest = float(xp.max(self.x2) + xp.max(self.z2)) if X.shape[0] and Z.shape[0] else 0.0
                 if self.largest < most:
                     break
-                centre = _median(Z)
+                # the median of every column, of about a thousand rows: unlike the mean, it does not follow a far row
+                ordered = xp.sort(Z[:: -(-Z.shape[0] // CENTRE_ROWS), :], axis=0)
+                low, high = ordered[(ordered.shape[0] - 1) // 2, :], ordered[ordered.shape[0] // 2, :]
+                centre = xp.where(xp.abs(low) < xp.abs(high), low, high)  # one of two rows may be far
         self.exact_small = exact_small or self.largest > LONG
         if self.exact_small:  # |x - z|^2 < 1e-3 (|x|^2 + |z|^2) implies |x - z|^2 < 2.2e-3 |x|^2
             long, limit = self.x2 > (-1.0 if exact_small else LONG / 2), -2.2e-3 * self.x2
@@ -284,54 +277,27 @@ class Distances:
 
         With `find`, return the places of the close pairs in the tile, over which sums of squares cancel; None: nowhere.
         """
-        if self.X.shape[1] <= 4:
+        few, xp = self.X.shape[1] <= 4, arrays.namespace(out)
+        if few:
             out[...] = 0.0
             for c in range(self.X.shape[1]):
                 difference = self.X[rows, c][:, None] - self.Z[columns, c][None, :]
                 difference *= difference
                 out -= difference
-            return self._close(out, rows) if find and self.exact_small else None
-        if arrays.is_numpy(out) or arrays.is_torch(out):
-            arrays.namespace(out).matmul(self.left[rows, :], self.right[columns, :].T, out=out)
+        elif arrays.is_numpy(out) or arrays.is_torch(out):
+            xp.matmul(self.left[rows, :], self.right[columns, :].T, out=out)
         else:
             out[...] = self.left[rows, :] @ self.right[columns, :].T
-        if self.exact_small:
-            close = self._close(out, rows)
-            for pairs, difference in self._differences(close, rows, columns):
-                arrays.put(out, pairs, -arrays.namespace(out).sum(difference * difference, axis=1))
+        if self.exact_small and (find or not few):
+            close = xp.nonzero(xp.reshape(out > self.limit[rows, :], (-1,)))[0]  # much faster than with two indices
+            for pairs, difference in self.differences(None if few else close, rows, columns):
+                arrays.put(out, pairs, -xp.sum(difference * difference, axis=1))
             return close
-        if not arrays.on_accelerator(out):  # there, a pass over the memory costs more than it is worth to exp
+        if not (few or self.exact_small or arrays.on_accelerator(out)):  # there, this pass costs more than exp
             out[out > -8.0 * arrays.EPS * self.largest] = 0.0  # below the rounding error: identical rows
         return None
 
-    def without_close(
-        self, W: Array, close: Array | None, rows: slice, columns: slice, in_points: Array | None
-    ) -> Array:
-        """sum_ij W_ij (x_ic - z_jc)^2 over the close pairs of a tile, from the differences; their weights become 0.
-
-        sum_i W_ij (x_i - z_j) is added to `in_points`.
-        """
-        xp = arrays.namespace(W)
-        in_widths = xp.zeros_like(self.X[:1, :])
-        for pairs, difference in self._differences(close, rows, columns):
-            weighted = W[pairs][:, None] * difference
-            arrays.put(W, pairs, 0.0)
-            in_widths += xp.sum(weighted * difference, axis=0)[None, :]
-            if in_points is not None:
-                arrays.add_at(in_points, pairs[1:], weighted)
-        return in_widths
-
-    def in_all_columns(self, values: Array, X: Array) -> Array:
-        """The values by column of the inputs X: 0 for those that are not used."""
-        if self.used is None:
-            return values
-        return arrays.put(arrays.zeros((X.shape[1], values.shape[0]), X), self.used, values.T).T
-
-    def _close(self, out: Array, rows: slice) -> Array:
-        xp = arrays.namespace(out)
-        return xp.nonzero(xp.reshape(out > self.limit[rows, :], (-1,)))[0]  # much faster than with two indices
-
-    def _differences(
+    def differences(
         self, places: Array | None, rows: slice, columns: slice
     ) -> Iterator[tuple[tuple[Array, Array], Array]]:
         """Row and column numbers of pairs in a tile, and the differences between their rows, in blocks."""
@@ -341,14 +307,6 @@ class Distances:
         for part in arrays.row_blocks(places.shape[0], 16 * X.shape[1]):
             i, j = places[part] // Z.shape[0], places[part] % Z.shape[0]
             yield (i, j), xp.take(X, i, axis=0) - xp.take(Z, j, axis=0)
-
-
-def _median(Z: Array) -> Array:
-    """The median of every column, of about a thousand rows: unlike the mean, it does not follow a far row."""
-    xp = arrays.namespace(Z)
-    ordered = xp.sort(Z[:: -(-Z.shape[0] // CENTRE_ROWS), :], axis=0)
-    low, high = ordered[(ordered.shape[0] - 1) // 2, :], ordered[ordered.shape[0] // 2, :]
-    return xp.where(xp.abs(low) < xp.abs(high), low, high)  # one of two rows may be far
 
 
 def _saturated(A: Array, centre: Array, sigma: Array) -> Array:

@@ -157,8 +157,8 @@ class ProblemRecord:
     def spreads(self) -> Spreads:
         """How much the columns vary over the rows with positive weight."""
         values = np.sort(arrays.to_numpy(arrays.take(self.X, self.rows)), axis=0)  # sums do not depend on their order
-        deviation, size = arrays.deviation_of(values)
-        spread, constant = arrays.spread_of(values, deviation), deviation <= 1e-12 * size
+        spread = arrays.spread_of(values)
+        constant = spread == 0.0
         if self.groups is not None:
             total = np.zeros(self.groups.max() + 1)
             np.hypot.at(total, self.groups, np.where(constant, 0.0, spread))

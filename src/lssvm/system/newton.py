@@ -182,7 +182,7 @@ class _KernelSystem:
         plain, ones = both[:, 0], both[:, 1]
         intercept = float(xp.sum(plain) / xp.sum(ones))
         coef = plain - intercept * ones
-        if len(self.rows) == len(z):
+        if len(self.rows) == z.shape[0]:
             return coef, intercept, z - self.ridge * coef
         f = arrays.take(self.K.T, self.rows).T @ coef + intercept
         return arrays.put(0.0 * z, self.rows, coef), intercept, f
