@@ -7,6 +7,7 @@ import re
 import shlex
 from contextlib import nullcontext, suppress
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,9 +27,9 @@ MEMORY_SHARE = 0.5  # a fit that needs more than this share of the free memory i
 MEMORY_TABLE = Path("/proc/meminfo")
 CHUNK_BYTES = 1 << 25  # of encoded rows
 WORKING_COLUMNS = 2000  # a fit with a basis holds about so many arrays with one number per row
-CODINGS = ("auto", "one-vs-rest", "one-vs-one")
-LOSSES = ("auto", "squared", "squared_hinge", "logistic")
-ROBUST = ("hampel", "huber", "logistic", "myriad")
+CODINGS = click.Choice(["auto", "one-vs-rest", "one-vs-one"])
+LOSSES = click.Choice(["auto", "squared", "squared_hinge", "logistic"])
+ROBUST = click.Choice(["hampel", "huber", "logistic", "myriad"])
 MISSING = "Fill in missing cells, or drop their rows."
 PICTURE = "File for the picture; its extension determines the format."
 CODING = "How several classes are separated; chosen by leave-one-out by default."
@@ -43,26 +44,12 @@ CODING = "How several classes are separated; chosen by leave-one-out by default.
 @click.option("--drop", multiple=True, metavar="COLUMN", help="A column to ignore; may be repeated.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="A categorical column; may be repeated.")
 @click.option("--missing", type=click.Choice(["fill", "drop"]), default="fill", show_default=True, help=MISSING)
-@click.option("--robust", type=click.Choice(ROBUST), help="Give less weight to outliers.")
-@click.option("--loss", type=click.Choice(LOSSES), help="Loss of a classifier; chosen by leave-one-out by default.")
-@click.option("--coding", type=click.Choice(CODINGS), help=CODING)
+@click.option("--robust", type=ROBUST, help="Give less weight to outliers.")
+@click.option("--loss", type=LOSSES, help="Loss of a classifier; chosen by leave-one-out by default.")
+@click.option("--coding", type=CODINGS, help=CODING)
 @program.reading_options
 @program.json_option
-def fit(
-    data: str,
-    target: str,
-    output: Path,
-    page: Path | None,
-    task: str | None,
-    drop: tuple[str, ...],
-    categorical: tuple[str, ...],
-    missing: str,
-    robust: str | None,
-    loss: str | None,
-    coding: str | None,
-    as_json: bool,
-    **reading: Any,
-) -> None:
+def fit(data: str, target: str, output: Path, page: Path | None, missing: str, as_json: bool, **options: Any) -> None:
     """Fit a model to a table: CSV, TSV, Parquet, a folder of Parquet, or - for standard input.
 
     The kernel, its widths and C are chosen by leave-one-out. Text columns become categories; whether the target is a
@@ -71,8 +58,6 @@ def fit(
     """
     program.check_output(output, "-o", data)
     program.check_output(page, "--report", data, output)
-    from time import perf_counter
-
     from .. import diagnose
     from ..estimators import LSSVC, LSSVR
     from ..persist import save
@@ -80,43 +65,39 @@ def fit(
     from .roles import Rows, plan
 
     start = perf_counter()
-    source = open_table(data, **reading)
-    roles, scans, remarks = plan(source, target, task=task, drop=drop, categorical=categorical)
+    columns = {name: options.pop(name) for name in ("task", "drop", "categorical")}
+    parameters = {name: given for name in ("loss", "coding", "robust") if (given := options.pop(name))}
+    source = open_table(data, **options)
+    roles, scans, remarks = plan(source, target, **columns)
     for remark in remarks:
         say(remark)
     read = perf_counter()
-    if not roles.labels and (loss or coding):
+    misplaced = [] if roles.labels else [option for option in ("loss", "coding") if option in parameters]
+    if misplaced:
         what = f"is for classification, but {target!r} contains numbers to predict"
-        raise click.UsageError(f"{'--loss' if loss else '--coding'} {what}: omit it, or use --task classification.")
-    classifier = LSSVC(robust=robust, loss=loss or "auto", coding=coding or "auto")
-    model: Any = classifier if roles.labels else LSSVR(robust=robust)
+        raise click.UsageError(f"--{misplaced[0]} {what}: omit it, or use --task classification.")
+    model: Any = LSSVC(**parameters) if roles.labels else LSSVR(**parameters)
     rows = Rows(source, roles, drop=missing == "drop")
     with program.recorded_warnings() as raised:
         _learn(model, rows, scans)
-    done = perf_counter()
-    model.table_ = dict(
-        target=target,
-        task="classification" if roles.labels else "regression",
-        source=source.name if data == "-" else os.path.basename(os.path.abspath(data)),
-        model=output.name,
-        row=source.first_row,
-        dropped=rows.dropped,
-        warnings=[remark for remark in remarks if remark.startswith("column")] + raised,
-        seconds={"read and check the table": read - start, "fit and tune": done - read},
-    )
+    seconds = {"read and check the table": read - start, "fit and tune": perf_counter() - read}
+    file = source.name if data == "-" else os.path.basename(os.path.abspath(data))
+    task = "classification" if roles.labels else "regression"
+    model.table_ = {"target": target, "task": task, "source": file, "model": output.name, "row": source.first_row}
+    doubts = [remark for remark in remarks if remark.startswith("column")] + raised
+    model.table_ |= {"dropped": rows.dropped, "warnings": doubts, "seconds": seconds}
     save(model, output)
     result = model_facts(model)
     with suppress(ValueError):
         if not diagnose.beats_constant(model):
-            doubt = "the columns add almost no information"
-            say(f"warning: the leave-one-out error is no smaller than that of a constant: {doubt}")
+            error = "the leave-one-out error is no smaller than that of a constant"
+            say(f"warning: {error}: the columns add almost no information")
     if page is not None:
         from ..report import to_html
 
         program.progress_line("writing the report ...")
         to_html(model, page)
         save(model, output)  # with the residuals of searches that were repeated for intervals: predict needs them too
-        program.progress_line("")
         result["report"] = str(page)
     result |= {"model file": str(output), "seconds": round(perf_counter() - start, 3)}
     program.print_values(result, as_json)
@@ -130,17 +111,14 @@ def demo(output: Path) -> None:
     Nothing is set by hand: kernels, widths, C and the weights of the models are chosen by leave-one-out.
     """
     program.check_output(output, "--output")
-    from time import perf_counter
-
     from lssvm import LSSVR, datasets, plotting
 
     X, y = datasets.load_motorcycle(return_X_y=True)
     start = perf_counter()
     model = LSSVR().fit(X, y)
-    seconds = perf_counter() - start
-    result = {"data": "motorcycle: head acceleration (g) against time (ms)"} | model_facts(model)
-    result["seconds"] = f"{seconds:.3f}"
-    program.print_values(result, as_json=False)
+    seconds = f"{perf_counter() - start:.3f}"
+    data = "motorcycle: head acceleration (g) against time (ms)"
+    program.print_values({"data": data, **model_facts(model), "seconds": seconds}, as_json=False)
     try:
         from matplotlib.figure import Figure  # not pyplot: no display, no global state
     except ImportError:
@@ -184,8 +162,7 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> None:
     encoder = model.fitted_.layout.encoder  # columns that look like identifiers are not among its categories
     categories = [column for column in encoder.columns if column.kind == "category"] if encoder else []
     if categories:
-        sizes = [f"{column.name!r} ({len(column.values)})" for column in categories]
-        say(f"treated as categorical: {listed(sizes)}")
+        say(f"treated as categorical: {listed([f'{own.name!r} ({len(own.values)})' for own in categories])}")
 
 
 def _needs_chunks(n_rows: int, n_columns: int) -> bool:

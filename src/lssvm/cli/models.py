@@ -23,7 +23,7 @@ from . import program
 from .program import FILE, main, printable, say
 
 if TYPE_CHECKING:
-    from .reading import Batch
+    from .reading import Batch, Source
     from .roles import Roles
 
 PIECE = 10_000  # number of rows predicted at once
@@ -32,9 +32,10 @@ INTERVAL = "Add the bounds of prediction intervals with this coverage, e.g. 0.9.
 SET = "Add the set of classes that contains the actual class with this probability, e.g. 0.9."
 
 
-def load_model(path: str) -> tuple[Any, Roles]:
-    """A model that was fitted to a table, and the roles of its columns."""
+def load_with_table(path: str, data: str, reading: dict[str, Any]) -> tuple[Any, Roles, Source]:
+    """A model that was fitted to a table, the roles of its columns, and a table that has these columns."""
     from ..persist import load
+    from .reading import open_table
     from .roles import Roles
 
     model = load(path)
@@ -44,7 +45,9 @@ def load_model(path: str) -> tuple[Any, Roles]:
     if not hasattr(model, "classes_") and not model.fitted_.layout.single:
         remedy = "use it from Python (lssvm.load), or fit one model for each"
         raise ValueError(f"{path!r} predicts several targets: {remedy}.")
-    return model, Roles.of(model)
+    roles, source = Roles.of(model), open_table(data, **reading)
+    roles.check(source)
+    return model, roles, source
 
 
 def model_facts(model: Any) -> dict[str, Any]:
@@ -86,17 +89,7 @@ def model_facts(model: Any) -> dict[str, Any]:
 @click.option("--raw", is_flag=True, help="Write class names unchanged, even if they look like formulas.")
 @program.reading_options
 @program.json_option
-def predict(
-    model: str,
-    data: str,
-    output: Path | None,
-    interval: float | None,
-    coverage: float | None,
-    proba: bool,
-    raw: bool,
-    as_json: bool,
-    **reading: Any,
-) -> None:
+def predict(model: str, data: str, output: Path | None, raw: bool, as_json: bool, **options: Any) -> None:
     """Predict the rows of a table, one line per row: CSV or, with --json, one JSON object per line.
 
     If the table also contains the target, the error is reported on standard error. In CSV, class names that a
@@ -105,17 +98,15 @@ def predict(
     program.check_output(output, "-o", model, data)
     if output is None:
         program.check_standard_output("give -o FILE")
-    from .reading import open_table
     from .roles import listed
 
-    fitted, roles = load_model(model)
+    interval, coverage, proba = (options.pop(name) for name in ("interval", "coverage", "proba"))
+    fitted, roles, source = load_with_table(model, data, options)
     if interval is not None and roles.labels:
         raise click.UsageError("--interval is for regression, but this model predicts classes: use --set or --proba.")
     if (proba or coverage is not None) and not roles.labels:
         option = "--proba" if proba else "--set"
         raise click.UsageError(f"{option} is for classification, but this model predicts numbers: use --interval 0.9.")
-    source = open_table(data, **reading)
-    roles.check(source)
     formulas = [] if raw or as_json else [label for label in getattr(fitted, "classes_", ()) if _is_formula(label)]
     if formulas:
         shown = listed([repr(str(label)) for label in formulas])
@@ -229,19 +220,15 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
     if data is None:
         fitted = load(model)
     else:
-        from .reading import open_table
         from .roles import Rows
 
-        fitted, roles = load_model(model)
-        source = open_table(data, **reading)
-        roles.check(source)
+        fitted, roles, source = load_with_table(model, data, reading)
         if roles.target is None:
             raise ValueError(f"{model} was saved in Python, without the name of the target: use lssvm.report there.")
         if roles.target not in source.names:
             raise ValueError(f"{data} lacks the target column {roles.target!r}: add it, or omit DATA.")
         rows["X"], rows["y"] = Rows(source, roles).all()
     to_html(fitted, output, **rows)
-    program.progress_line("")
     program.print_path(output)
 
 
@@ -267,8 +254,8 @@ def export(model: str, kind: str, output: Path | None) -> None:
     if hasattr(fitted, "feature_names_in_"):
         from .roles import Roles
 
-        kinds = {True: "text", False: "number"}
-        say("inputs: " + ", ".join(f"{name} ({kinds[is_text]})" for name, is_text in Roles.of(fitted).inputs.items()))
+        kinds = ((name, "text" if is_text else "number") for name, is_text in Roles.of(fitted).inputs.items())
+        say("inputs: " + ", ".join(f"{name} ({kind})" for name, kind in kinds))
     program.print_path(output)
 
 

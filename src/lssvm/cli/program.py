@@ -7,13 +7,13 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -21,7 +21,6 @@ from .. import progress
 from ..files import is_stream, writable
 from ..progress import counted
 
-Command = TypeVar("Command", bound=Callable[..., None])
 # Control characters other than tab and line break, direction overrides, lone surrogates
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -89,7 +88,7 @@ def main() -> None:
     """
 
 
-def reading_options(command: Command) -> Command:
+def reading_options(command: Any) -> Any:
     """Options for the format of a text file, if it cannot be inferred."""
     command = click.option("--encoding", help="Encoding of text files; UTF-8 by default.")(command)
     header = "Whether the first line contains the column names."
@@ -147,6 +146,7 @@ def _one_line(text: str) -> str:
 
 
 def print_values(result: dict[str, Any], as_json: bool) -> None:
+    progress_line("")
     if as_json:
         plain = {name.replace(" ", "_").replace("-", "_"): value for name, value in result.items()}
         unknown = [name for name, value in plain.items() if isinstance(value, float) and not isfinite(value)]
@@ -163,6 +163,7 @@ def print_values(result: dict[str, Any], as_json: bool) -> None:
 
 def print_path(path: Path) -> None:
     """Print the path of a result: escaped on a terminal, unchanged for a script."""
+    progress_line("")
     click.echo(printable(str(path)) if sys.stdout is not None and sys.stdout.isatty() else str(path))
 
 

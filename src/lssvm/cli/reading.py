@@ -124,16 +124,13 @@ def open_table(path: str, **options: Any) -> Source:
 
     Standard input, pipes and devices can be read only once: they are copied to a file that is removed at exit.
     """
-    file = Path(path)
-    if path == "-" and sys.stdin is None:
-        raise TableError("Standard input is closed: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
-    if path != "-" and not file.exists():
+    file, name = Path(path), "standard input" if path == "-" else path
+    if path == "-":
+        file = _copy(None if sys.stdin is None else sys.stdin.buffer, name)
+    elif not file.exists():
         near = difflib.get_close_matches(file.name, os.listdir(file.parent) if file.parent.is_dir() else [], 1)
         hint = f"Did you mean {str(file.parent / near[0])!r}?" if near else "Check its name and folder."
         raise TableError(f"There is no file {path!r}. {hint}")
-    name = "standard input" if path == "-" else path
-    if path == "-":
-        file = _copy(sys.stdin.buffer, name)
     elif not file.is_dir() and not file.is_file():
         with open(path, "rb") as stream:
             file = _copy(stream, name)
@@ -148,14 +145,15 @@ def _is_parquet(path: str) -> bool:
         return file.read(4) == b"PAR1"
 
 
-def _copy(stream: BinaryIO, name: str) -> Path:
+def _copy(stream: BinaryIO | None, name: str) -> Path:
     """A copy of a stream, because a fit reads the rows several times; it is removed at exit."""
     import atexit
     import shutil
     import tempfile
 
-    if stream.isatty():
-        raise TableError(f"{name} is a terminal: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
+    if stream is None or stream.isatty():
+        kind = "closed" if stream is None else "a terminal"
+        raise TableError(f"{name} is {kind}: give a file, or pipe one in, e.g. lssvm fit - < data.csv")
     with tempfile.NamedTemporaryFile(prefix="lssvm-", suffix=".csv", delete=False) as file:
         atexit.register(lambda: Path(file.name).unlink(missing_ok=True))
         shutil.copyfileobj(stream, file)
@@ -193,10 +191,8 @@ def _open_text(
     import pyarrow.csv
 
     encoding = _encoding(path, name, encoding)
-    with (
-        pyarrow.input_stream(path, compression="detect") as stream,
-        io.TextIOWrapper(stream, encoding, newline="") as file,
-    ):
+    stream = pyarrow.input_stream(path, compression="detect")
+    with io.TextIOWrapper(stream, encoding, newline="") as file:  # closes the stream as well
         lines = file.readlines(SAMPLE) + file.readlines(SAMPLE)
         is_cut = bool(file.readline())
     csv.field_size_limit(LONGEST_CELL)

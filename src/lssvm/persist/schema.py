@@ -246,11 +246,6 @@ def _are_classes(layout: Layout) -> bool:
     return np.array_equal(np.unique(layout.classes), layout.classes) and (layout.single, layout.outputs) == expected
 
 
-def _have_groups(problem: Problem | None, groups: np.ndarray | None) -> bool:
-    """Whether the columns of the problem, if there is one, are those of the layout."""
-    return problem is None or np.array_equal(np.asarray(problem.groups), np.asarray(groups))
-
-
 def _are_members(fitted: FittedModel) -> bool:
     """Whether the record of a stack lists its members."""
     found = fitted.stack_path or Bunch()
@@ -288,7 +283,7 @@ RELATIONS: list[tuple[type, str, Callable[[Any, Sizes], Any]]] = [  # between th
     (Layout, "columns", lambda layout, sizes: layout.columns is None or _are_columns(layout.columns, sizes)),
     (Layout, "classes", lambda layout, sizes: _are_classes(layout)),
     (Member, "problem", lambda member, sizes: member.problem is None or member.fit.weights is not None),
-    (Member, "problem.groups", lambda member, sizes: _have_groups(member.problem, member.layout.groups)),
+    (Member, "problem.groups", lambda own, _: not own.problem or np.array_equal(own.problem.groups, own.layout.groups)),
     (Member, "targets", lambda member, sizes: member.fit.loo_residuals is None or member.targets is not None),
     (Member, "component_means", lambda member, sizes: (member.component_means is None) == ("components" not in sizes)),
     (Member, "max_variation", lambda member, sizes: (member.max_variation is None) == ("components" not in sizes)),

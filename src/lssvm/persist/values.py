@@ -153,15 +153,15 @@ class Reader:
         """The value of a JSON object, whose parts are values already."""
         keys = set(tree)
         if keys == {"class", "fields"}:
-            cls = CLASSES[tree["class"]]
-            self._spend(RANDOM_STATE_BYTES * (cls is np.random.RandomState))
-            return _build(cls, tree["fields"])
-        if keys == {"float"}:
-            return float(tree["float"])
-        if keys == {"tuple"}:
-            return tuple(tree["tuple"])
-        if keys == {"dict"}:
-            return dict(tree["dict"])
+            cls, fields = CLASSES[tree["class"]], tree["fields"]
+            if cls is np.random.RandomState:
+                self._spend(RANDOM_STATE_BYTES)
+                return _random_state(**fields)
+            # constructors only store their arguments
+            return cls(**{name: value for name, value in fields.items() if name not in REMOVED.get(cls, ())})
+        for kind in (float, tuple, dict):
+            if keys == {kind.__name__}:
+                return kind(tree[kind.__name__])
         if keys in ({"array"}, {"array", "by_columns"}):
             array = self.arrays[tree["array"]]
             self._spend(array.nbytes)
@@ -183,15 +183,6 @@ class Reader:
         self._spend((16 + 4 * longest) * (codes.size + len(labels)))  # an upper bound
         kind: Any = {"O": object, "U": "U"}.get(dtype) or np.dtypes.StringDType()
         return np.array(labels, dtype=kind)[codes]
-
-
-def _build(cls: type, fields: dict[str, Any]) -> Any:
-    """An object of a registered class; its constructor only stores its arguments."""
-    if cls is Bunch:
-        return Bunch(**fields)
-    if cls is np.random.RandomState:
-        return _random_state(**fields)
-    return cls(**{name: value for name, value in fields.items() if name not in REMOVED.get(cls, ())})
 
 
 def _random_state(name: str, key: np.ndarray, position: int, has_gauss: int, gauss: float) -> np.random.RandomState:

@@ -32,6 +32,7 @@ SAMPLE_ROWS = 5000  # number of rows on which the sizes are compared
 RACE = 16  # number of scores of each kernel of a `Choice` before one of them is selected
 SURE = 2.0  # number of standard errors by which a kernel has to be better on the held-out rows
 PATIENCE = 50  # number of moves without improvement on the held-out rows
+RATE = 0.05  # of Adam
 
 
 def as_points(points: Any) -> np.ndarray:
@@ -39,18 +40,15 @@ def as_points(points: Any) -> np.ndarray:
     try:
         values = np.asarray(arrays.to_numpy(points))
     except ValueError:
-        raise ValueError(
-            "Given: points must be row numbers or a matrix of points, got rows of unequal length."
-        ) from None
+        what = "points must be row numbers or a matrix of points, got rows of unequal length"
+        raise ValueError(f"Given: {what}.") from None
     if values.ndim == 0 or values.dtype.kind not in "biuf":
         raise ValueError(f"Given: points must be row numbers or a matrix of real numbers, got {shown(points)}.")
     if values.shape[0] == 0:
         raise ValueError("Given: points is empty: give at least one row number or point.")
     if values.ndim == 1 and values.dtype.kind not in "iu":
-        raise ValueError(
-            f"Given: one-dimensional points must be row numbers, got {values.dtype}: give integers, or points of shape "
-            "(n_points, n_features)."
-        )
+        remedy = "give integers, or points of shape (n_points, n_features)"
+        raise ValueError(f"Given: one-dimensional points must be row numbers, got {values.dtype}: {remedy}.")
     if not np.isfinite(values).all():
         raise ValueError("Given: points contains NaN or infinite values: remove or impute them.")
     return values
@@ -84,22 +82,17 @@ class Given(Step):
         values = as_points(self.points)
         if values.ndim == 1:
             if values.min() < 0 or values.max() >= n_rows:
-                raise ValueError(
-                    f"Given: points contains rows {values.min()} to {values.max()}, but X has rows 0 to {n_rows - 1}."
-                )
+                given = f"points contains rows {values.min()} to {values.max()}"
+                raise ValueError(f"Given: {given}, but X has rows 0 to {n_rows - 1}.")
             return problem.with_basis(np.unique(values))
         if problem.kernel.is_precomputed:
             raise ValueError("Given: with kernels.Precomputed, points must be row numbers: give a list of integers.")
         if values.ndim == 2 and problem.groups is not None and values.shape[1] != n_features:
-            raise ValueError(
-                f"Given: points has {counted(values.shape[1], 'column')}, but the table is encoded as {n_features} "
-                "columns, because it has categories or missing cells: give row numbers instead."
-            )
+            given = f"points has {counted(values.shape[1], 'column')}, but the table is encoded as {n_features} columns"
+            raise ValueError(f"Given: {given}, because it has categories or missing cells: give row numbers instead.")
         if values.ndim != 2 or values.shape[1] != n_features:
-            raise ValueError(
-                f"Given: points has shape {values.shape}, but X has {counted(n_features, 'column')}: give points of "
-                f"shape (n, {n_features})."
-            )
+            given = f"points has shape {values.shape}, but X has {counted(n_features, 'column')}"
+            raise ValueError(f"Given: {given}: give points of shape (n, {n_features}).")
         return problem.with_basis(points=arrays.like(values.astype(float), problem.X))
 
     @property
@@ -175,7 +168,7 @@ class Random(Step):
             record.plan.pop()  # the search of C on the sample
             with last:
                 chosen = with_best_C(chosen.replace(C=known.C), record)
-            warn_at_edge(chosen)
+            warn_at_edge([chosen])
         paths = {**chosen.paths, LeaveOneOut.__name__: record}
         return chosen.replace(paths=paths, asked=problem.asked or (problem.kernel, problem.C))
 
@@ -340,7 +333,7 @@ class Learned(Step):
         learned = problem.with_basis(points=trail[best].points, kernel=trail[best].kernel, paths=paths)
         if learned.C is None:
             learned = with_best_C(learned, Bunch(plan=[]))
-            warn_at_edge(learned)
+            warn_at_edge([learned])
         return learned.replace(asked=problem.asked or (problem.kernel, problem.C))
 
     def _descend(self, known: Problem, asked: Kernel, C: float | None, order: np.ndarray) -> Iterator[Bunch]:
@@ -400,11 +393,8 @@ def _weighted_squares(residuals: Any, weights: Any) -> np.ndarray:
 class Adam:
     """The optimiser of Kingma & Ba (2015), for arrays of any kind."""
 
-    def __init__(self, rate: float = 0.05) -> None:
-        self.rate = rate
-        self.count = 0
-        self.mean: Any = 0.0
-        self.square: Any = 0.0
+    def __init__(self) -> None:
+        self.count, self.mean, self.square = 0, 0.0, 0.0
 
     def step(self, gradient: Any) -> Any:
         """The step to subtract from the variables."""
@@ -412,4 +402,4 @@ class Adam:
         self.mean = 0.9 * self.mean + 0.1 * gradient
         self.square = 0.999 * self.square + 0.001 * gradient * gradient
         root = (self.square / (1.0 - 0.999**self.count)) ** 0.5
-        return self.rate * self.mean / ((1.0 - 0.9**self.count) * (root + 1e-12))
+        return RATE * self.mean / ((1.0 - 0.9**self.count) * (root + 1e-12))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import Bunch
 
 from .. import arrays
 from ..kernels import Kernel
@@ -88,17 +87,13 @@ def divided(step: Any, problem: Problem, validated: bool) -> tuple[np.ndarray, n
     known, held_out = problem.rows, np.empty(0, dtype=np.intp)
     if validated and step.by_row:
         given = np.unique(np.asarray(step.validation))
-        if given.min() < 0 or given.max() >= problem.X.shape[0]:
-            raise ValueError(
-                f"{type(step).__name__}: validation contains rows {given.min()} to {given.max()}, but X has rows 0 to "
-                f"{problem.X.shape[0] - 1}."
-            )
+        what, n_rows = f"{type(step).__name__}: validation contains", problem.X.shape[0]
+        if given.min() < 0 or given.max() >= n_rows:
+            raise ValueError(f"{what} rows {given.min()} to {given.max()}, but X has rows 0 to {n_rows - 1}.")
         held_out = np.intersect1d(given, known)
         if not 0 < len(held_out) < len(known) - 1:
-            raise ValueError(
-                f"{type(step).__name__}: validation contains {len(held_out)} of the {len(known)} rows with positive "
-                "weight: give at least 1, and leave at least 2 for training."
-            )
+            remedy = "give at least 1, and leave at least 2 for training"
+            raise ValueError(f"{what} {len(held_out)} of the {len(known)} rows with positive weight: {remedy}.")
     elif validated:
         held_out = held_out_rows(problem, step.validation, step.random_state)
     rows = np.setdiff1d(known, held_out)
@@ -126,21 +121,8 @@ def best_on_path(residuals: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray
     return scores, best + share[best], between[best]
 
 
-def with_solution(
-    problem: Problem,
-    support: np.ndarray | None,
-    points: Any,
-    coef: np.ndarray,
-    intercept: np.ndarray,
-    weights: np.ndarray,
-    paths: dict[str, Bunch],
-) -> Problem:
-    """The problem with the coefficients that a programme has found, on a basis of rows or (None) of points."""
-    return problem.with_basis(
-        support,
-        points=points if support is None else None,
-        coefficients=(arrays.like(coef, problem.X), arrays.like(intercept, problem.X)),
-        weights=arrays.like(weights, problem.weights),
-        robust=None,
-        paths=paths,
-    )
+def with_solution(problem: Problem, coef: np.ndarray, intercept: np.ndarray, weights: Any, **basis: Any) -> Problem:
+    """The problem with the coefficients that a programme has found on a basis."""
+    coefficients = arrays.like(coef, problem.X), arrays.like(intercept, problem.X)
+    weights = arrays.like(weights, problem.weights)
+    return problem.with_basis(**basis, coefficients=coefficients, weights=weights, robust=None)

@@ -106,19 +106,15 @@ class Components(ValidatedStep):
         if self.validation is None and not self.refit and self.rho is None:
             raise ValueError("Components: validation=None needs refitted models for leave-one-out: set refit=True.")
         if not isinstance(problem.kernel, Additive):
-            raise ValueError(
-                f"Components chooses among the inputs of an additive model, but the kernel is {problem.kernel!r}: "
-                "use kernel=kernels.Additive(kernels.Spline())."
-            )
+            what = "Components chooses among the inputs of an additive model, but the kernel is"
+            raise ValueError(f"{what} {problem.kernel!r}: use kernel=kernels.Additive(kernels.Spline()).")
         solver_package()  # before anything takes long
         given = problem
         problem, weights = prepared(problem, self.refit)
         rows, held_out, support, points = divided(self, problem, self.rho is None and self.validation is not None)
         if len(rows) < 2:
-            raise ValueError(
-                f"Components: validation leaves {len(rows)} of {len(problem.rows)} rows for the path: give more "
-                "rows, or rho."
-            )
+            left = f"{len(rows)} of {len(problem.rows)} rows"
+            raise ValueError(f"Components: validation leaves {left} for the path: give more rows, or rho.")
         X, y = arrays.to_numpy(problem.X), arrays.to_numpy(problem.y)
         shown = np.concatenate([rows, held_out])
         inside = np.arange(len(shown)) < len(rows)
@@ -134,16 +130,11 @@ class Components(ValidatedStep):
         record = search.record(chosen, numbers)
         kept = search.kept[chosen] if self.refit else np.flatnonzero(search.t[chosen] > 0)
         if not len(kept):
-            largest = max(structure.largest_rho for structure in search.structures)
-            warnings.warn(
-                "Components: no input is kept, so the prediction is constant: "
-                + (
-                    f"rho={self.rho!r} is too large, the first input enters at {largest:.3g}."
-                    if self.rho is not None
-                    else "no set of inputs has a smaller validation error. Give rho, or validation=None."
-                ),
-                stacklevel=arrays.user_level(),
-            )
+            why = "no set of inputs has a smaller validation error. Give rho, or validation=None"
+            if self.rho is not None:
+                why = f"rho={self.rho!r} is too large, the first input enters at {search.largest_rho:.3g}"
+            message = f"Components: no input is kept, so the prediction is constant: {why}."
+            warnings.warn(message, stacklevel=arrays.user_level())
         paths, active = {**problem.paths, type(self).__name__: record}, numbers[kept]
         if self.refit:
             asked = given.asked and (_restricted(given.asked[0], active), given.asked[1])
@@ -153,12 +144,11 @@ class Components(ValidatedStep):
         f = np.hstack(blocks.Q) @ z
         lost = np.abs(arrays.to_numpy(problem.kernel.evaluate(problem.X, points))[rows] @ coef - f).max(initial=0.0)
         if lost > 0.01 * np.abs(f).max(initial=0.0):
-            warnings.warn(
-                f"Components: rounding errors change predictions by up to {lost:.2g}: centre and scale your features.",
-                stacklevel=arrays.user_level(),
-            )
-        solved = with_solution(problem, support, points, coef, intercept, weights, paths)
-        return solved.replace(kernel=_restricted(problem.kernel, active))
+            message = f"Components: rounding errors change predictions by up to {lost:.2g}: "
+            warnings.warn(f"{message}centre and scale your features.", stacklevel=arrays.user_level())
+        basis = {"points": points} if support is None else {"support": support}
+        kernel = _restricted(problem.kernel, active)
+        return with_solution(problem, coef, intercept, weights, **basis, kernel=kernel, paths=paths)
 
 
 def _refit_score(
@@ -219,14 +209,15 @@ class _Search:
         least = SMALL if self.blocks.basis is not None else 0.0
         return [np.flatnonzero(t > least * t.max(initial=0.0)) for t in self.t]
 
-    def _grid(self) -> np.ndarray:
-        start = max(structure.largest_rho for structure in self.structures)
-        return np.geomspace(start, LAST_RHO * start, GRID) if start > 0 else np.array([1.0])
+    @property
+    def largest_rho(self) -> float:
+        """The rho at which the first input enters."""
+        return max(structure.largest_rho for structure in self.structures)
 
     # Choices
     def by_validation(self) -> tuple[int, list[Piece]]:
         """The index of the rho with the smallest validation error on the exact pieces (eq. 28), and its pieces."""
-        start = self._grid()[0]
+        start = self.largest_rho or 1.0
         found = [self.solve(start)]
         for pieces, lower, _ in self._pieces(start, LAST_PIECE * start):
             self._add(lower, pieces)
@@ -245,7 +236,8 @@ class _Search:
 
     def by_refit(self, score: Callable[[np.ndarray], float]) -> int:
         """The index of the rho whose kept components give the best ordinary model."""
-        for rho in self._grid():
+        start = self.largest_rho
+        for rho in np.geomspace(start, LAST_RHO * start, GRID) if start > 0 else [1.0]:
             self.solve(rho)
         best = int(np.argmin([score(kept) for kept in self.kept]))
         rho = np.array(self.rho)

@@ -72,19 +72,14 @@ class FeatureVectors(Step):
 
     def __call__(self, problem: Problem) -> Problem:
         kernel = provisional(problem).kernel
+        limit = len(problem.rows) if self.n is None else min(self.n, len(problem.rows))
         choose = self._exact if self.candidates is None else self._stochastic
-        support, errors = choose(kernel, problem)
+        support, errors = choose(kernel, problem, limit, -1.0 if self.error is None else self.error)
         check_found(self, support)
         path = Bunch(sizes=np.arange(1, len(support) + 1), errors=errors, support=support, chosen=len(support))
         return problem.with_basis(support, paths={**problem.paths, type(self).__name__: path})
 
-    def _limit(self, n_rows: int) -> int:
-        return n_rows if self.n is None else min(self.n, n_rows)
-
-    def _enough(self, errors: list[float]) -> bool:
-        return self.error is not None and bool(errors) and errors[-1] <= self.error
-
-    def _exact(self, kernel: Kernel, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    def _exact(self, kernel: Kernel, problem: Problem, limit: int, error: float) -> tuple[np.ndarray, np.ndarray]:
         """By deflation: E = K - K_XS K_SS^-1 K_SX, gain_j = sum_i (E_ij^2/k_ii)/E_jj, then E -= E_j E_j'/E_jj."""
         rows = problem.rows
         E = kernel_rows(kernel, problem, rows, rows)
@@ -92,7 +87,7 @@ class FeatureVectors(Step):
         inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
         support: list[int] = []
         errors: list[float] = []
-        while len(support) < self._limit(len(rows)) and not self._enough(errors):
+        while len(support) < limit and (errors or [np.inf])[-1] > error:
             pivots = E.diagonal()
             allowed = pivots > max(self.tol, 10.0 * len(rows) * arrays.EPS) * diagonal
             if not allowed.any():
@@ -106,13 +101,12 @@ class FeatureVectors(Step):
             errors.append(float(np.mean(np.maximum(E.diagonal(), 0.0) * inverse)))
         return rows[support], np.array(errors)
 
-    def _stochastic(self, kernel: Kernel, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    def _stochastic(self, kernel: Kernel, problem: Problem, limit: int, error: float) -> tuple[np.ndarray, np.ndarray]:
         """The same gain for a few random candidates of each step, averaged over a sample of rows.
 
         Their errors follow from a Cholesky factor (`lower`) of the chosen rows, and from its columns for the sample.
         """
         draw, rows = check_random_state(self.random_state), problem.rows
-        limit = self._limit(len(rows))
         sample = np.sort(draw.choice(rows, min(len(rows), max(500, min(2 * limit, 2000))), replace=False))
         diagonal = arrays.to_numpy(kernel.diagonal(problem.X))
         own = diagonal[sample]
@@ -122,7 +116,7 @@ class FeatureVectors(Step):
         support: list[int] = []
         errors: list[float] = []
         misses = 0
-        while len(support) < limit and not self._enough(errors) and misses < 20:
+        while len(support) < limit and (errors or [np.inf])[-1] > error and misses < 20:
             m = len(support)
             if m == len(lower):
                 lower, columns = np.pad(lower, (0, m)), np.pad(columns, ((0, m), (0, 0)))

@@ -236,9 +236,8 @@ def _descended(
             x += rate * (A @ residual)
             residual = B - A @ x
         if not np.isfinite(residual).all():
-            raise ValueError(
-                f"{type(step).__name__}: learning_rate={step.learning_rate!r} diverges: lower it, or leave it at None."
-            )
+            given = f"{type(step).__name__}: learning_rate={step.learning_rate!r}"
+            raise ValueError(f"{given} diverges: lower it, or leave it at None.")
         kept = keep(residual[1:], alive)
         if kept is not None and not kept.all():
             stay = np.append(True, kept)
@@ -282,9 +281,8 @@ def _dense(step: Step, problem: Problem) -> Problem:
     """The problem with all hyper-parameters chosen; its basis must consist of all rows, from which the step chooses."""
     problem = tuned(problem)
     if not problem.is_dual or problem.reduced:
-        raise ValueError(
-            f"{type(step).__name__} chooses among the columns of all rows: put it before other sparsifiers in steps."
-        )
+        remedy = "put it before other sparsifiers in steps"
+        raise ValueError(f"{type(step).__name__} chooses among the columns of all rows: {remedy}.")
     return problem
 
 

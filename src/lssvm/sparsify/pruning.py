@@ -88,10 +88,9 @@ class Prune(Step):
 
     def __call__(self, problem: Problem) -> Problem:
         if problem.points is not None:
-            raise ValueError(
-                "Prune needs a basis of training rows, but this basis holds other points (from Given, KMeans or "
-                "Learned): use Prune with a step that chooses rows, such as Random."
-            )
+            given = "this basis holds other points (from Given, KMeans or Learned)"
+            remedy = "use Prune with a step that chooses rows, such as Random"
+            raise ValueError(f"Prune needs a basis of training rows, but {given}: {remedy}.")
         problem = tuned(problem)
         path = _Path(self, problem)
         path.follow()
@@ -174,9 +173,8 @@ class _Path:
     # By refitting at every size
     def _refit(self, problem: Problem, support: np.ndarray) -> None:
         while True:
-            weights = _only(problem, support) if self.step.rows == "drop" else problem.weights
-            weights = arrays.put(weights + 0.0, self.held_out, arrays.zeros((len(self.held_out),), weights))
-            current = problem.with_basis(support, weights=weights)
+            rows = support if self.step.rows == "drop" else np.setdiff1d(problem.rows, self.held_out)
+            current = problem.with_basis(support, weights=_only(problem, rows))
             if self.step.retune:
                 current = self._tune_again(current)
                 problem = problem.replace(kernel=current.kernel, C=current.C)

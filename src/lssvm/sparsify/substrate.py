@@ -87,10 +87,8 @@ class Substrate(ValidatedStep):
     def __call__(self, problem: Problem) -> Problem:
         folds = int(self.validation) if isinstance(self.validation, Integral) else 0
         if self.zeta is None and folds > len(problem.rows):
-            raise ValueError(
-                f"Substrate: validation={folds} folds need at least as many rows, but only "
-                f"{counted(len(problem.rows), 'row has', 'rows have')} positive weight."
-            )
+            present = f"only {counted(len(problem.rows), 'row has', 'rows have')} positive weight"
+            raise ValueError(f"Substrate: validation={folds} folds need at least as many rows, but {present}.")
         problem, weights = prepared(problem, self.refit)
         rows, held_out, support, points = divided(self, problem, self.zeta is None and not folds)
         K = arrays.to_numpy(problem.kernel.evaluate(problem.X, points))
@@ -112,11 +110,11 @@ class Substrate(ValidatedStep):
         record = records[0] if len(records) == 1 else Bunch(outputs=records, chosen=[r.chosen for r in records])
         kept = np.flatnonzero(np.any(coef != 0.0, axis=1))
         kept = kept if len(kept) else np.array([0])  # all coefficients are 0: keep one basis point
-        support, points = (None if part is None else arrays.take(part, kept) for part in (support, points))
-        paths = {**problem.paths, type(self).__name__: record}
+        basis: dict[str, Any] = {"paths": {**problem.paths, type(self).__name__: record}}
+        basis |= {"points": arrays.take(points, kept)} if support is None else {"support": support[kept]}
         if self.refit:
-            return problem.with_basis(support, points=points if support is None else None, paths=paths)
-        return with_solution(problem, support, points, coef[kept], intercept, weights, paths)
+            return problem.with_basis(**basis)
+        return with_solution(problem, coef[kept], intercept, weights, **basis)
 
     def _down_to_zeta(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> L1Path:
         """The path down to the given zeta; warn if the columns are too close to linear dependence for it."""
@@ -130,18 +128,16 @@ class Substrate(ValidatedStep):
         largest = max(np.max(c - zeta / 2), np.max((c + zeta / 2)[a < 0.0], initial=-np.inf))
         smallest = min(np.min(c + zeta / 2), np.min((c - zeta / 2)[a > 0.0], initial=np.inf))
         if largest - smallest > 0.01 * zeta:
-            warnings.warn(
-                f"Substrate: zeta={self.zeta!r} is too small for this kernel, whose columns are almost linearly "
-                f"dependent: the optimality conditions hold only to {(largest - smallest) / zeta:.1g} of zeta/2. Use a "
-                "larger zeta or a narrower kernel.",
-                stacklevel=arrays.user_level(),
+            message = f"Substrate: zeta={self.zeta!r} is too small for this kernel, whose columns are almost linearly "
+            message += (
+                f"dependent: the optimality conditions hold only to {(largest - smallest) / zeta:.1g} of zeta/2. "
             )
+            message += "Use a larger zeta or a narrower kernel."
+            warnings.warn(message, stacklevel=arrays.user_level())
         return path
 
-    def _by_folds(
-        self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, folds: int
-    ) -> tuple[L1Path, float, np.ndarray]:
-        """The path of all rows, and zeta by the one-standard-error rule at its breakpoints."""
+    def _by_folds(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, folds: int) -> Choice:
+        """The path of all rows, zeta by the one-standard-error rule at its breakpoints, and the errors there."""
         homotopy = Homotopy(K, y, weights)
         path = homotopy.to(PATH_ENDS[0] * 2 * homotopy.lam)
         errors = np.empty((folds, len(path.zeta)))
@@ -156,9 +152,7 @@ class Substrate(ValidatedStep):
         return path, float(path.zeta[int(np.argmax(mean <= mean[best] + deviation[best]))]), mean
 
 
-def _by_validation(
-    homotopy: Homotopy, K: np.ndarray, y: np.ndarray, weights: np.ndarray
-) -> tuple[L1Path, float, np.ndarray]:
+def _by_validation(homotopy: Homotopy, K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Choice:
     """The path, the zeta with the smallest error of the validation rows, and their errors at the breakpoints."""
     start = 2 * homotopy.lam
     for share in PATH_ENDS:
@@ -193,6 +187,9 @@ class L1Path:
         """The residuals of rows with the kernel columns K for every zeta (zetas x rows)."""
         coef, intercept = self.at(zeta)
         return y - coef @ K.T - intercept[:, None]
+
+
+Choice = tuple[L1Path, float, np.ndarray]  # a path, the zeta chosen on it, and the errors at its breakpoints
 
 
 class Homotopy:

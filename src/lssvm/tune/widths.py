@@ -192,12 +192,12 @@ class WidthSearch:
         return np.append(sums, [] if self.fixed_C else in_C)
 
     def minimise(self, iterations: int | None = None, method: str = "gradient") -> Candidate:
-        """The best candidate near the start.
+        """The best candidate near the start, or the start with its value if there are no `iterations`.
 
         The gain of an iteration has to exceed the noise, and `CONSTANTS.slow` in log PRESS, on average of three.
         """
         x = self.origin
-        if not len(x):
+        if not len(x) or iterations == 0:
             return replace(self.start, value=self.value())
         numbers, first = np.unique(self.variable, return_index=True)
         bounds = [(-WIDEST - at, WIDEST - at) for at in self.relative.ravel()[first[numbers >= 0]]]
