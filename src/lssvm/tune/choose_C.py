@@ -254,26 +254,20 @@ def warn_at_edge(problems: Sequence[Problem]) -> None:
         parts = (problem.y, problem.solve().loo_residuals, problem.weights)
         if unexplained(*(arrays.to_numpy(a)[problem.rows] for a in parts)) > NOISE_FREE:
             return  # a narrow kernel hardly relates the rows to each other, and any large C gives the same errors
-    reason = f"the targets look unrelated to the inputs. Give C{' or sigma' if kernel.leaves else ''}."
+    reason, remedy = "the targets look unrelated to the inputs", "Give C or sigma." if kernel.leaves else "Give C."
     if ridge < 1.0:
         part = "kernel" if problem.is_dual else "basis"
-        what = f"the targets look noise-free, or the {part} is too small to overfit"
-        reason = f"{what}. Give C{' or sigma' if kernel.leaves else ''}."
+        reason = f"the targets look noise-free, or the {part} is too small to overfit"
         spread = np.ones(1) if kernel.is_precomputed else problem.spreads.values[~problem.spreads.constant]
         ratio = np.max(spread, initial=0.0) / np.min(spread, initial=math.inf)
         if not kernel.leaves and ratio > UNEQUAL:
-            reason = (
-                f"{what}. Scale the columns: their spreads differ by a factor of {ratio:.0e}, and the kernel has no "
-                "widths."
-            )
+            remedy = f"Scale the columns: their spreads differ by a factor of {ratio:.0e}; the kernel has no widths."
         rows = np.hstack([arrays.to_numpy(arrays.take(array, problem.rows)) for array in (problem.X, problem.y)])
         copies = len(rows) - len(np.unique(rows, axis=0))
         if copies:
-            reason = (
-                f"{copies} of {len(rows)} rows are duplicates (including their targets), and leaving one out "
-                "leaves its copy in. Drop them (sample_weight can count them), or choose by tune.KFold(groups=...)."
-            )
-    message = f"C = {problem.C:.3g} is at the edge of the range searched: {reason}"
+            reason = f"{copies} of {len(rows)} rows are duplicates, also in y, and leaving one out leaves its copy in"
+            remedy = "Drop them (sample_weight can count them), or choose by tune.KFold(groups=...)."
+    message = f"C = {problem.C:.3g} is at the edge of the range searched: {reason}. {remedy}"
     warnings.warn(message, stacklevel=arrays.user_level())
 
 

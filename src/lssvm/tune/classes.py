@@ -18,7 +18,6 @@ from .. import arrays, progress
 from ..coding import pair_work, vertex
 from ..kernels import Kernel
 from ..problem import Problem, columns_by_input, ranks_of
-from ..progress import counted
 from .constants import CONSTANTS, in_memory, part_of, sample_of
 from .criteria import LooLogLoss
 from .widths import Candidate, WidthSearch, changed_widths
@@ -81,7 +80,7 @@ def _with_widths(
     """The requested kernel that is best on the halves, and a candidate of each kernel, the best first."""
     requested, C = whole.problem.kernel, whole.problem.C
     kernels = requested.parts if requested.is_choice else [requested]
-    record.plan.append(f"{counted(len(kernels), 'kernel')} with common widths on {len(whole.codes)} rows")
+    record.plan.append(f"{progress.counted(len(kernels), 'kernel')} with common widths on {len(whole.codes)} rows")
     common: list[list[Candidate]] = []  # by kernel and half
     unit = halves[0].unit
     for kernel in kernels:
@@ -145,7 +144,7 @@ def with_C_of_more_rows(problem: Problem, candidate: Candidate, record: Bunch) -
         C = candidate.C
     record.C = C
     record.evaluations += criterion.evaluations
-    record.plan.append(f"C on {len(part.X)} rows with {counted(part.basis_size, 'basis point')}")
+    record.plan.append(f"C on {len(part.X)} rows with {progress.counted(part.basis_size, 'basis point')}")
     return problem.replace(C=C)
 
 

@@ -90,8 +90,8 @@ def is_splitter(splitter: Any) -> bool:
     return True
 
 
-Splits = Annotated[int, integer("an integer of at least 2", 2)]
-Splitter = Annotated[Any, Rule("a splitter", is_splitter)]
+Count = Annotated[int, integer("an integer of at least 2", 2)]
+Splitter = Annotated[Any, Rule("a splitter", is_splitter)] | None
 
 
 class KFold(Validation):
@@ -130,16 +130,10 @@ class KFold(Validation):
     """
 
     def __init__(
-        self,
-        n_splits: Splits = 10,
-        splitter: Splitter | None = None,
-        groups: List | None = None,
-        random_state: Seed = 0,
+        self, n_splits: Count = 10, splitter: Splitter = None, groups: List | None = None, random_state: Seed = 0
     ) -> None:
-        self.n_splits = n_splits
-        self.splitter = splitter
-        self.groups = groups
-        self.random_state = random_state
+        self.n_splits, self.splitter = n_splits, splitter
+        self.groups, self.random_state = groups, random_state
 
     def _parts(self, problem: Problem) -> list[np.ndarray]:
         from sklearn import model_selection

@@ -15,7 +15,6 @@ from sklearn.utils import Bunch
 from .. import arrays, progress
 from ..arrays import EPS
 from ..problem import Fit, Problem, Step, check_memory
-from ..progress import gradient_work, work
 from ..rules import one_of
 from .choose_C import ROBUST_ITERATIONS, error_rate, mean_loss, most_for_C, warn_at_edge, with_best_C
 from .constants import CONSTANTS, chosen_widths, stages_of
@@ -196,7 +195,7 @@ def _work_of_stage(problem: Problem, stage: int, iterations: int) -> float:
     """The usual work of a stage of a search, with the choice of C on all rows after the last stage."""
     rows, basis = stages_of(problem)[stage]
     rows = min(rows, len(problem.rows))
-    once = work(rows, basis) + gradient_work(rows, basis, problem.X.shape[1])
+    once = progress.work(rows, basis) + progress.gradient_work(rows, basis, problem.X.shape[1])
     of_C = most_for_C(problem) if stage and problem.C is None else 0.0
     return of_C + iterations * once * problem.kernel.is_free
 
@@ -223,8 +222,7 @@ def describe(problem: Problem, fit: Fit) -> None:
     """Add the leave-one-out error of the final fit to the record of `LeaveOneOut`."""
     record = problem.paths.get(LeaveOneOut.__name__)
     if record is not None:
-        parts = problem.y, fit.loo_residuals, fit.weights
-        y, loo, weights = (arrays.to_numpy(part)[problem.rows] for part in parts)
+        y, loo, weights = (arrays.to_numpy(a)[problem.rows] for a in (problem.y, fit.loo_residuals, fit.weights))
         record.loo = mean_loss(problem, loo, weights, y)
         if problem.classification:
             record.error_rate = error_rate(y, loo, weights)

@@ -45,11 +45,6 @@ class Found:
         free = sum(leaf.ard and leaf.sigma is None for leaf in self.requested.kernel.leaves)
         return free if len(np.unique(self.requested.inputs)) > 1 else 0
 
-    @property
-    def log_press(self) -> float:
-        """The logarithm of PRESS, relative to the scatter of the targets."""
-        return self.candidate.value / self.criterion.scale
-
     def searched(
         self, method: str, iterations: int | None = None, *, many: bool | None = None, best_C: bool = False
     ) -> Found:
@@ -91,10 +86,9 @@ def first_stage(
         candidate = same.candidate
     elif kernel.is_free:
         candidate, moderate = _common_widths(problem, sample, method, record)
-    found = earlier[-1] if earlier else on_stage(problem, 0, candidate, record)
-    candidate = candidate if earlier else found.candidate
+    found = replace(earlier[-1], candidate=candidate) if earlier else on_stage(problem, 0, candidate, record)
     criterion = LooError(found.criterion.problem, problem.spreads.values, record)
-    found = replace(found, requested=problem, criterion=criterion, candidate=candidate, many=False, moderate=moderate)
+    found = replace(found, requested=problem, criterion=criterion, many=False, moderate=moderate)
     if method == "grid" or not kernel.is_free:
         return found.searched(method, 0, best_C=not kernel.is_free)
     several, rows = found.several, len(criterion.problem.rows)
@@ -125,7 +119,9 @@ def last_stage(found: Found) -> Found:
         return found
     last = on_stage(problem, -1, found.candidate, found.criterion.record, has_outliers=found.has_outliers)
     last = replace(last, moderate=found.moderate).searched("", 0, many=found.many, best_C=True)
-    return replace(last, gain=found.log_press - last.log_press)
+    return replace(
+        last, gain=found.candidate.value / found.criterion.scale - last.candidate.value / last.criterion.scale
+    )
 
 
 def finished(last: Found, method: str, *, by_log_loss: bool) -> Candidate:
@@ -274,17 +270,12 @@ def _widths_per_column(common: Found, method: str, iterations: int | None, *, me
             continue
         at = np.where(narrow, 0.5 * math.log(narrow.sum()) - 1.0, np.where(np.isfinite(logs), WIDE, math.inf))
         starts = [np.exp(at + shift)[inputs] * problem.spreads.values for shift in (0.0, OTHER_KERNEL)]
-        kernels = [
-            changed_widths(best.candidate, kernel, lambda *_, widths=widths: widths, many=True).kernel
-            for widths in starts
-        ]
+        kernels = [changed_widths(best.candidate, kernel, lambda *_, own=own: own, many=True).kernel for own in starts]
         other = replace(best, candidate=min(with_errors(criterion.problem, kernels, criterion.record), key=error))
         other = other.searched(method, iterations)
         best = other if other.candidate.value < best.candidate.value else best
-    worth = member or (
-        criterion.value(common.candidate) - criterion.value(best.candidate)
-        >= CONSTANTS.worth * common.several * (problem.spreads.varying_inputs - 1)
-    )
+    least = CONSTANTS.worth * common.several * (problem.spreads.varying_inputs - 1)
+    worth = member or criterion.value(common.candidate) - criterion.value(best.candidate) >= least
     if problem.classification:
         errors = [criterion.errors(one.candidate) for one in (common, best)]
         worth &= errors[0] - errors[1] >= max(1.0, 2.0 * math.sqrt(errors[0]))
