@@ -114,6 +114,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         self.loss = loss
 
     def _solve(self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None) -> Solved:
+        """The classifiers of all kernels, each by itself."""
         if len(problems) > 1:
             return progress.each(lambda problem: self._solve([problem], layout, given)[0], problems)
         problem = problems[0]
