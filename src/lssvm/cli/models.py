@@ -105,8 +105,7 @@ def predict(model: str, data: str, output: Path | None, raw: bool, as_json: bool
             text = _json_lines(columns) if as_json else _csv_lines(zip(*columns.values(), strict=True), raw)
             text = printable(text) if on_terminal else text
             if not (batch.start or as_json):  # only after the first rows are predicted: a failure writes nothing
-                header = printable(_csv_lines([columns]))  # labels must not control a terminal, wherever it is read
-                text = header + text
+                text = printable(_csv_lines([columns])) + text  # labels must not control a terminal
             click.echo(text.encode(), file, nl=False)
             if output is not None:
                 program.progress_line(f"predicting: {counted(batch.start + batch.rows, 'row')}")

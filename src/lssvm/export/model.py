@@ -157,17 +157,10 @@ def read_model(model: Any) -> ModelContent:
     if scalers:
         inputs = tuple(replace(own, scaling=way) for own, way in zip(inputs, _scaling(scalers, columns), strict=True))
     members, tables = _members(fitted, sum(column.width for column in inputs))
-    return ModelContent(
-        members,
-        tables,
-        classes=None if layout.classes is None else _labels(layout.classes),
-        inputs=inputs,
-        columns=columns,
-        names=names,
-        single=layout.single,
-        decisions=layout.outputs,
-        mixes=layout.classes is not None and (fitted.is_stack or fitted.by_pairs),
-    )
+    classes = None if layout.classes is None else _labels(layout.classes)
+    mixes = layout.classes is not None and (fitted.is_stack or fitted.by_pairs)
+    form: dict[str, Any] = {"columns": columns, "names": names, "single": layout.single, "decisions": layout.outputs}
+    return ModelContent(members, tables, classes=classes, inputs=inputs, mixes=mixes, **form)
 
 
 def _inputs(columns: Columns | None, count: int, names: list[str]) -> tuple[Input, ...]:

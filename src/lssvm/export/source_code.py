@@ -93,14 +93,10 @@ class SourceCode:
         words = {"average": "\n".join(self.fill(average, **own) for own in members)}
         if content.classes is None:
             return self.fill("regression", **words)
-        return self.fill(
-            "classification",
-            **words,
-            most=max(own["k"] for own in members),
-            calibrations="\n\n".join(self.fill(name) for name in sorted({own["function"] for own in members})),
-            decision=self.fill("decision_of_probabilities" if content.mixes else "decision_of_outputs"),
-            choose=self.fill("choose"),
-        )
+        words["calibrations"] = "\n\n".join(self.fill(name) for name in sorted({own["function"] for own in members}))
+        words["decision"] = self.fill("decision_of_probabilities" if content.mixes else "decision_of_outputs")
+        most = max(own["k"] for own in members)
+        return self.fill("classification", **words, most=most, choose=self.fill("choose"))
 
 
 # C --------------------------------------------------------------------------------------------------------------------
@@ -137,19 +133,10 @@ def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
     content = read_model(model)
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise ValueError(f"name={name!r} is not a valid C identifier: use letters, digits and _.")
-    source = SourceCode(
-        "h",
-        content,
-        c_array,
-        name=name,
-        prefix=f"{name}_",
-        guard=f"{name.upper()}_H",
-        width=content.width,
-        length=content.columns if content.is_matrix else content.width,  # a row of numbers, or one from NAME_encode
-        classes=len(content.classes or []),
-        columns=", ".join(map(str, range(content.width))),
-        place="o + 1" if content.single else "o",
-    )
+    words: dict[str, Any] = {"name": name, "prefix": f"{name}_", "guard": f"{name.upper()}_H", "width": content.width}
+    words["length"] = content.columns if content.is_matrix else content.width  # a row of numbers, or of NAME_encode
+    words |= {"classes": len(content.classes or []), "columns": ", ".join(map(str, range(content.width)))}
+    source = SourceCode("h", content, c_array, place="o + 1" if content.single else "o", **words)
     declared = [c_array(f"{name}_input_names", content.names)] if content.is_matrix and content.names else []
     if content.classes is not None:
         labels = content.classes if isinstance(content.classes[0], str) else np.array(content.classes) + 0

@@ -99,11 +99,10 @@ def save(model: LSSVR | LSSVC, path: str | os.PathLike[str]) -> None:
         _read(metadata["model"], Reader(writer.arrays, _allowance(text, 8 + len(text) + offset)))
     except ERRORS as error:
         raise ValueError(f"The model cannot be saved, because it could not be loaded again: {error}") from None
-    parts = [struct.pack("<Q", len(text)), text, *(array.data for array in writer.arrays.values() if array.size)]
-    parts[1] = START + _digest(*parts) + text[len(START) + 64 :]
+    length, stored = struct.pack("<Q", len(text)), [array.data for array in writer.arrays.values() if array.size]
+    text = START + _digest(length, text, *stored) + text[len(START) + 64 :]
     with files.written(path) as file:
-        for part in parts:  # length, header, arrays
-            file.write(part)
+        file.writelines([length, text, *stored])
 
 
 def load(path: str | os.PathLike[str]) -> LSSVR | LSSVC:
