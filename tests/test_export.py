@@ -42,6 +42,7 @@ KERNELS = {
     "matern1.5": kernels.Matern(sigma=WIDTHS),
     "matern2.5": kernels.Matern(sigma=WIDTHS, nu=2.5),
     "linear": kernels.Linear(),
+    "scaled": kernels.Additive(kernels.Linear(WIDTHS), groups=[[0], [2, 1]]) + kernels.Linear(WIDTHS),
     "polynomial": kernels.Polynomial(2, coef0=0.5),
     "additive": kernels.Additive(kernels.RBF(sigma=WIDTHS)),
     "additive-mixed": kernels.Additive(kernels.Linear() + kernels.Matern(sigma=WIDTHS) * kernels.Polynomial(2)),

@@ -65,6 +65,8 @@ def cases(sigma):
         "matern 3/2": (Matern(values, nu=1.5), three_halves),
         "matern 5/2": (Matern(values, nu=2.5), matern(2.5, sigma)),
         "linear": (Linear(), dot),
+        "scaled": (Linear(sigma), lambda x, z: dot(*(np.asarray(a) / sigma for a in (x, z)))),
+        "additive scaled": (Additive(Linear(sigma)), lambda x, z: dot(*(np.asarray(a) / sigma for a in (x, z)))),
         "polynomial": (Polynomial(3, coef0=0.5), lambda x, z: (dot(x, z) + 0.5) ** 3),
         "homogeneous": (Polynomial(2, coef0=0.0), lambda x, z: dot(x, z) ** 2),
         "additive": (Additive(RBF(values)), componentwise(gaussian, sigma)),
@@ -80,7 +82,11 @@ def cases(sigma):
 
 
 NAMES = list(cases([1.0]))
-WITH_WIDTH = [name for name in NAMES if name not in ("linear", "polynomial", "homogeneous", "callable")]
+WITH_WIDTH = [
+    name
+    for name in NAMES
+    if name not in ("linear", "scaled", "additive scaled", "polynomial", "homogeneous", "callable")
+]
 SIGMAS = {
     "scalar": [1.3] * 3,
     "per column": [0.7, 1.9, 1.1],
@@ -376,6 +382,8 @@ def test_blocks_stay_within_the_working_memory():
         (Additive(RBF(-2.0)), r"RBF: sigma .* got -2\.0"),
         (Linear() + Matern(1.0, nu=3.5), r"Matern: nu .* got 3\.5"),
         (Linear() * RBF(-3.0), r"RBF: sigma .* got -3\.0"),
+        (Linear([1.0, 2.0]), r"Linear: scale has 2 values, but X has 3 columns"),
+        (Linear([1.0, 0.0, 2.0]), r"Linear: scale must be an array of positive numbers"),
         (Precomputed() + Linear(), "contains Precomputed"),
     ],
 )
@@ -411,7 +419,8 @@ def test_a_callable_that_returns_a_wrong_shape_is_refused():
 
 
 @pytest.mark.parametrize(
-    "kernel", [Linear(), Polynomial(1, coef0=0.0), Polynomial(3), kernels.Spline([-1.0, 0.0, 1.0])]
+    "kernel",
+    [Linear(), Linear([0.5, 0.5, 1.0]), Polynomial(1, coef0=0.0), Polynomial(3), kernels.Spline([-1.0, 0.0, 1.0])],
 )
 def test_values_that_overflow_are_no_numpy_warnings(kernel):
     """On some processors, inf - inf inside a matrix product is a RuntimeWarning; `predict` raises its own error."""

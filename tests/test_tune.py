@@ -1090,10 +1090,11 @@ def test_neither_the_order_of_the_rows_nor_units_change_the_default(n):
     order, accuracy = np.random.default_rng(1).permutation(n), 1e-3 * y.std()
     model, new = LSSVR().fit(X, y), X[:20] + 0.01
     shuffled, moved = LSSVR().fit(X[order], y[order]), LSSVR().fit(X, 1e4 + 1e3 * y)
-    widened = LSSVR().fit(np.column_stack([2.54 * X, np.ones(n)]), y)
+    units = np.geomspace(0.0254, 1609.344, 6)
+    widened = LSSVR().fit(np.column_stack([units * X, np.ones(n)]), y)
     assert_allclose(shuffled.predict(new), model.predict(new), atol=accuracy)
     assert_allclose((moved.predict(new) - 1e4) / 1e3, model.predict(new), atol=accuracy)
-    assert_allclose(widened.predict(np.column_stack([2.54 * new, np.ones(20)])), model.predict(new), atol=accuracy)
+    assert_allclose(widened.predict(np.column_stack([units * new, np.ones(20)])), model.predict(new), atol=accuracy)
     intervals = [fitted.predict_interval(new) for fitted in (model, shuffled)]
     assert_allclose(intervals[1], intervals[0], atol=10 * accuracy)
 
@@ -1220,7 +1221,7 @@ def test_targets_are_called_noise_free_only_if_they_are_explained():
     X, noise = rng.standard_normal((60, 2)), rng.standard_normal((60, 1))
     smooth = Problem(RBF(3.0), X, np.sin(X[:, :1]), np.ones(60), C=1e15)
     with pytest.warns(UserWarning, match="noise-free"):
-        tune.choose_C.warn_at_edge(smooth)
+        tune.choose_C.warn_at_edge([smooth])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        tune.choose_C.warn_at_edge(smooth.replace(kernel=RBF(0.01), y=noise))  # K is almost the identity
+        tune.choose_C.warn_at_edge([smooth.replace(kernel=RBF(0.01), y=noise)])  # K is almost the identity

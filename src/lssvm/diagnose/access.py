@@ -83,7 +83,7 @@ def member_words(model: Any) -> list[str]:
 
 def _as_written(kernel: Kernel) -> dict[str, Any]:
     known: dict[str, Any] = {name: arrays.to_numpy(value) for name, value in kernel.get_params(deep=False).items()}
-    found: dict[str, Any] = {name: None for name in ("sigma", "knots") if np.ndim(known.get(name, 0))}
+    found: dict[str, Any] = {name: None for name in ("sigma", "scale", "knots") if np.ndim(known.get(name, 0))}
     if kernel.has_width and "sigma" not in found:
         found["sigma"] = float(f"{float(known['sigma']):.4g}")
     return found

@@ -23,7 +23,7 @@ from ..problem import Problem, refit_stably, warn_of_rounding
 from ..rules import check_parameters
 from ..stream.sources import label_totals
 from ..tune import LeaveOneOut
-from ..tune.choose_C import warn_at_edge, warn_at_edges, warn_of_no_signal
+from ..tune.choose_C import warn_at_edge, warn_of_no_signal
 from ..tune.leave_one_out import describe, tune_members
 from . import planning
 from .fitted import FittedModel, Member
@@ -231,11 +231,9 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             fitted = FittedModel.combine([member for member, _ in solved], self.steps, is_stack=is_stack)
             fits = [member.fit for member in fitted.members]
             kept = [problem for member, problem in solved if any(member.fit is fit for fit in fits)]
-            tuned = [problem for problem in kept if problem is not None]
-            if is_stack:
-                warn_at_edges(tuned)
-            elif tuned:
-                warn_at_edge(tuned[0])
+            tuned = [problem for problem in kept if problem is not None and (problem.kernel.leaves or not is_stack)]
+            if tuned:
+                warn_at_edge(tuned)
             worst, rows = max(fits, key=lambda fit: fit.rounding), fitted.loo_values
             warn_of_rounding(worst.rounding, worst.C)
             is_searched = not all(problem.is_known for problem in problems)

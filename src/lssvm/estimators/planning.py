@@ -127,14 +127,15 @@ def for_encoded_columns(kernel: Kernel, columns: Columns) -> Kernel:
     sources, count = columns.sources, len(columns.columns)
 
     def change(part: Kernel) -> dict[str, Any]:
-        if part.has_width and np.ndim(part.sigma) == 1 and len(part.sigma) > 1:
-            widths = np.asarray(arrays.to_numpy(part.sigma))
-            if len(widths) != count:
+        name = "scale" if isinstance(part, Linear) else "sigma"
+        values = np.asarray(arrays.to_numpy(getattr(part, name, None)))
+        if values.ndim == 1 and len(values) > 1:
+            if len(values) != count:
                 raise ValueError(
-                    f"{type(part).__name__}: sigma has {len(widths)} values, but X has {count} columns: give a scalar "
-                    f"or {count} values."
+                    f"{type(part).__name__}: {name} has {len(values)} values, but X has {count} columns: give {count} "
+                    "values."
                 )
-            return {"sigma": widths[sources]}
+            return {name: values[sources]}
         if not isinstance(part, Additive):
             return {}
         groups = [[number] for number in np.unique(sources)] if part.groups is None else part.components(count)
@@ -158,7 +159,7 @@ def default_portfolio(problem: Problem) -> Kernel:
     else:
         members = [Matern(ard=several), RBF(ard=several), Matern(nu=0.5, ard=several), Spline()]
     rows = problem.X[problem.weights > 0]
-    members = [kernel.placed(rows) for kernel in (*members, Linear())]
+    members = [kernel.placed(rows) for kernel in (*members, Linear(problem.spreads.values))]
     return Stack([kernel for kernel in members if kernel.is_bounded or _is_finite(kernel.diagonal(rows))])
 
 

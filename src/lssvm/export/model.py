@@ -212,6 +212,8 @@ def _formula(kernel: Kernel, d: int) -> Formula:
         widths = np.asarray(arrays.to_numpy(kernel.sigma), dtype=float)
         widths = np.minimum(widths, np.finfo(float).max)  # of dropped columns: source code has no literal for infinity
         tables = {"widths": np.broadcast_to(widths, (d,)).copy()}
+    elif isinstance(kernel, Linear):
+        tables = {"scales": np.ones(d) if kernel.scale is None else np.asarray(kernel.scale, dtype=float)}
     if isinstance(kernel, Matern):
         constants = dict(zip("ab", MATERN[kernel.nu], strict=True)) | {"twice_nu": 2.0 * kernel.nu}
     elif isinstance(kernel, Polynomial):

@@ -260,9 +260,10 @@ def _kernel(kernel: Formula, X: _Value, points: np.ndarray, columns: Sequence[in
             return (-D).exp()
         r = X.graph.add("Sqrt", X.graph.add("Min", D, 1e300) * kernel.constants["twice_nu"])  # infinity times 0 is NaN
         return (-r).exp() * (r * kernel.constants["a"] + r * r * kernel.constants["b"] + 1.0)
-    products = X @ (points * np.bincount(columns, minlength=points.shape[1])).T  # of the chosen columns
+    chosen = np.bincount(columns, minlength=points.shape[1]) * points
     if kernel.kind == "Linear":
-        return products
+        return X @ (chosen / kernel.tables["scales"] ** 2).T
+    products = X @ chosen.T
     return X.graph.add("Pow", products + kernel.constants["coef0"], float(kernel.constants["degree"]))
 
 

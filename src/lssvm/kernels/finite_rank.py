@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import Array, ArrayLike
+from ..progress import counted
 from ..rules import LARGEST, Rule, integer, numbers
 from .base import Kernel
 
@@ -26,8 +27,16 @@ Knots = Annotated[
 ]
 
 
+Scale = Annotated[ArrayLike, numbers("an array of positive numbers, one per column", 1, above=0.0)]
+
+
 class Linear(Kernel):
     """Linear kernel, :math:`k(x, z) = x'z`. With the unpenalised bias, the model is ridge regression.
+
+    Parameters
+    ----------
+    scale : array (n_features,) or None
+        Each column of x and z is divided by its scale. None: the columns are used as they are.
 
     Examples
     --------
@@ -39,23 +48,40 @@ class Linear(Kernel):
            [ 3., 13.]])
     """
 
+    def __init__(self, scale: Scale | None = None) -> None:
+        self.scale: Any = scale
+
     has_finite_rank = True
     separates = "sum"
 
+    def check(self, n_features: int) -> None:
+        super().check(n_features)
+        if self.scale is not None and len(self.scale) != n_features:
+            raise ValueError(
+                f"Linear: scale has {counted(len(self.scale), 'value')}, but X has {counted(n_features, 'column')}: "
+                "give one value per column."
+            )
+
+    def restriction(self, group: Sequence[int]) -> Mapping[str, Any]:
+        return {} if self.scale is None else {"scale": np.asarray(arrays.to_numpy(self.scale))[list(group)]}
+
     def spanning_points(self, n_features: int) -> np.ndarray:
-        return np.eye(n_features)
+        return np.diag(np.ones(n_features) if self.scale is None else np.asarray(self.scale, dtype=float))
+
+    def _scaled(self, X: Array) -> Array:
+        return X if self.scale is None else X / arrays.like(np.asarray(self.scale, dtype=float), X)[None, :]
 
     @np.errstate(over="ignore", invalid="ignore")
     def evaluate(self, X: Array, Z: Array) -> Array:
-        return arrays.matmul(X, Z.T)
+        return arrays.matmul(self._scaled(X), self._scaled(Z).T)
 
     @np.errstate(over="ignore", invalid="ignore")
     def diagonal(self, X: Array) -> Array:
-        return arrays.namespace(X).sum(X * X, axis=1)
+        return arrays.row_squares(self._scaled(X))
 
     @np.errstate(over="ignore", invalid="ignore")
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        return G.T @ X
+        return self._scaled(self._scaled(G.T @ X))
 
 
 class Polynomial(Kernel):

@@ -166,7 +166,7 @@ class Random(Step):
             record.plan.pop()  # the search of C on the sample
             with last:
                 chosen = with_best_C(chosen.replace(C=known.C), record)
-            warn_at_edge(chosen)
+            warn_at_edge([chosen])
         paths = {**chosen.paths, LeaveOneOut.__name__: record}
         return chosen.replace(paths=paths, asked=problem.asked or (problem.kernel, problem.C))
 
@@ -331,7 +331,7 @@ class Learned(Step):
         learned = problem.with_basis(points=trail[best].points, kernel=trail[best].kernel, paths=paths)
         if learned.C is None:
             learned = with_best_C(learned, Bunch(plan=[]))
-            warn_at_edge(learned)
+            warn_at_edge([learned])
         return learned.replace(asked=problem.asked or (problem.kernel, problem.C))
 
     def _descend(self, known: Problem, asked: Kernel, C: float | None, order: np.ndarray) -> Iterator[Bunch]:

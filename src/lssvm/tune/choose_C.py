@@ -65,15 +65,13 @@ def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
     return np.concatenate(errors)
 
 
-def validation_loss(problem: ProblemRecord, y: np.ndarray, residuals: np.ndarray, weights: np.ndarray) -> float:
-    """The final criterion on leave-one-out or held-out residuals: `mean_loss`, or `losses.log_loss` for classes."""
-    if problem.classification:
+def mean_loss(problem: ProblemRecord, residuals: np.ndarray, weights: np.ndarray, y: np.ndarray | None = None) -> float:
+    """Weighted mean of the squared residuals, or of the absolute residuals for a robust fit.
+
+    For classes, it is `losses.log_loss` if their targets `y` are given. The residuals are leave-one-out or held-out.
+    """
+    if problem.classification and y is not None:
         return float(log_loss((y - residuals)[:, None, :], y, weights)[0][0])
-    return mean_loss(problem, residuals, weights)
-
-
-def mean_loss(problem: ProblemRecord, residuals: np.ndarray, weights: np.ndarray) -> float:
-    """Weighted mean of the squared residuals, or of the absolute residuals for a robust fit."""
     losses = abs(residuals) if problem.robust is not None else residuals * residuals
     score = float(weights @ losses.sum(axis=1) / weights.sum())
     return score if math.isfinite(score) else math.inf
@@ -239,51 +237,38 @@ def fit_of_path(factor: Factor, C: float) -> tuple[Fit | None, Any]:
 
 
 # Warnings -------------------------------------------------------------------------------------------------------------
-def ridge_at_edge(problem: Problem) -> float:
-    """1/C in the units of `CONSTANTS.ridges` if it lies at the edge of their range, else 0."""
-    assert problem.C is not None
-    ridge = 1.0 / (problem.C * ridge_unit(problem)[0])
-    return 0.0 if 1.01 * CONSTANTS.ridges[0] < ridge < 0.99 * CONSTANTS.ridges[1] else ridge
+def warn_at_edge(problems: Sequence[Problem]) -> None:
+    """Warn if C lies at the edge of its range for at least half of the problems, once for all of them.
 
-
-def warn_at_edge(problem: Problem) -> None:
-    """Warn if C lies at the edge of its range. `warn_of_no_signal` reports regressions with the smallest C."""
-    ridge, kernel = ridge_at_edge(problem), problem.kernel
-    if not ridge or (ridge >= 1.0 and not problem.classification):
+    The message describes the first of these problems. `warn_of_no_signal` reports regressions with the smallest C.
+    """
+    ridges = [1.0 / (float(problem.C or 1.0) * ridge_unit(problem)[0]) for problem in problems]
+    edges = [not 1.01 * CONSTANTS.ridges[0] < ridge < 0.99 * CONSTANTS.ridges[1] for ridge in ridges]
+    if 2 * sum(edges) < len(edges):
+        return
+    problem, ridge = problems[edges.index(True)], ridges[edges.index(True)]
+    kernel = problem.kernel
+    if ridge >= 1.0 and not problem.classification:
         return
     if problem.is_dual and not problem.classification and kernel.leaves:
         parts = (problem.y, problem.solve().loo_residuals, problem.weights)
         if unexplained(*(arrays.to_numpy(a)[problem.rows] for a in parts)) > NOISE_FREE:
             return  # a narrow kernel hardly relates the rows to each other, and any large C gives the same errors
-    reason = f"the targets look unrelated to the inputs. Give C{' or sigma' if kernel.leaves else ''}."
+    reason, remedy = "the targets look unrelated to the inputs", "Give C or sigma." if kernel.leaves else "Give C."
     if ridge < 1.0:
         part = "kernel" if problem.is_dual else "basis"
-        what = f"the targets look noise-free, or the {part} is too small to overfit"
-        reason = f"{what}. Give C{' or sigma' if kernel.leaves else ''}."
+        reason = f"the targets look noise-free, or the {part} is too small to overfit"
         spread = np.ones(1) if kernel.is_precomputed else problem.spreads.values[~problem.spreads.constant]
         ratio = np.max(spread, initial=0.0) / np.min(spread, initial=math.inf)
         if not kernel.leaves and ratio > UNEQUAL:
-            reason = (
-                f"{what}. Scale the columns: their spreads differ by a factor of {ratio:.0e}, and the kernel has no "
-                "widths."
-            )
+            remedy = f"Scale the columns: their spreads differ by a factor of {ratio:.0e}; the kernel has no widths."
         rows = np.hstack([arrays.to_numpy(arrays.take(array, problem.rows)) for array in (problem.X, problem.y)])
         copies = len(rows) - len(np.unique(rows, axis=0))
         if copies:
-            reason = (
-                f"{copies} of {len(rows)} rows are duplicates (including their targets), and leaving one out "
-                "leaves its copy in. Drop them (sample_weight can count them), or choose by tune.KFold(groups=...)."
-            )
-    message = f"C = {problem.C:.3g} is at the edge of the range searched: {reason}"
+            reason = f"{copies} of {len(rows)} rows are duplicates, also in y, and leaving one out leaves its copy in"
+            remedy = "Drop them (sample_weight can count them), or choose by tune.KFold(groups=...)."
+    message = f"C = {problem.C:.3g} is at the edge of the range searched: {reason}. {remedy}"
     warnings.warn(message, stacklevel=arrays.user_level())
-
-
-def warn_at_edges(members: Sequence[Problem]) -> None:
-    """Warn if C lies at the edge of its range for most members of a stack, once for all of them."""
-    free = [member for member in members if member.kernel.leaves]
-    edges = [member for member in free if ridge_at_edge(member)]
-    if edges and 2 * len(edges) >= len(free):
-        warn_at_edge(edges[0])
 
 
 def warn_of_no_signal(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> None:

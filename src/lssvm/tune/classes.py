@@ -18,7 +18,6 @@ from .. import arrays, progress
 from ..coding import pair_work, vertex
 from ..kernels import Kernel
 from ..problem import Problem, columns_by_input, ranks_of
-from ..progress import counted
 from .constants import CONSTANTS, in_memory, part_of, sample_of
 from .criteria import LooLogLoss
 from .widths import Candidate, WidthSearch, changed_widths
@@ -81,11 +80,22 @@ def _with_widths(
     """The requested kernel that is best on the halves, and a candidate of each kernel, the best first."""
     requested, C = whole.problem.kernel, whole.problem.C
     kernels = requested.parts if requested.is_choice else [requested]
-    record.plan.append(f"{counted(len(kernels), 'kernel')} with common widths on {len(whole.codes)} rows")
+    record.plan.append(f"{progress.counted(len(kernels), 'kernel')} with common widths on {len(whole.codes)} rows")
     common: list[list[Candidate]] = []  # by kernel and half
-    for kernel in kernels:  # the others start from the first
-        start = Candidate(kernel, C or 10.0, coding, loss)
-        common.append(_common_widths(kernel, start, halves, common[0] if common else []))
+    unit = halves[0].unit
+    for kernel in kernels:
+        first = kernel.with_width(math.sqrt(max(1, whole.varying)), unit) if kernel.is_free else kernel
+        first.check(len(unit))
+        start, own = Candidate(first, C or 10.0, coding, loss), list[Candidate]()
+        alike = bool(common) and len(common[0][0].kernel.leaves) == len(first.leaves)
+        for number, half in enumerate(halves):
+            if alike:  # start from the first kernel, else from the first half
+                pairs = zip(kernel.leaves, common[0][number].kernel.leaves, strict=True)
+                widths = [other.sigma if leaf.sigma is None else leaf.sigma for leaf, other in pairs]
+                start = replace(start, kernel=first.with_widths(widths), C=common[0][number].C)
+            start = WidthSearch(half, kernel, start).minimise()
+            own.append(start)
+        common.append(own)
     best = int(np.argmin([sum(half.value for half in own) for own in common]))
     found = [mean_of(own) for own in common]
     several = [[leaf.ard and leaf.sigma is None for leaf in kernel.leaves] for kernel in kernels]
@@ -134,34 +144,11 @@ def with_C_of_more_rows(problem: Problem, candidate: Candidate, record: Bunch) -
         C = candidate.C
     record.C = C
     record.evaluations += criterion.evaluations
-    record.plan.append(f"C on {len(part.X)} rows with {counted(part.basis_size, 'basis point')}")
+    record.plan.append(f"C on {len(part.X)} rows with {progress.counted(part.basis_size, 'basis point')}")
     return problem.replace(C=C)
 
 
 # Widths ---------------------------------------------------------------------------------------------------------------
-def _common_widths(
-    requested: Kernel, start: Candidate, halves: list[LooLogLoss], others: list[Candidate]
-) -> list[Candidate]:
-    """One width per leaf, for each half.
-
-    `others` are those of another kernel, from which the search starts; else the second half starts from the first.
-    """
-    unit = halves[0].unit
-    kernel = requested.with_width(math.sqrt(max(1, halves[0].varying)), unit) if requested.is_free else requested
-    kernel.check(len(unit))
-    alike = bool(others) and len(others[0].kernel.leaves) == len(kernel.leaves)
-    found: list[Candidate] = []
-    start = replace(start, kernel=kernel)
-    for number, half in enumerate(halves):
-        if alike:
-            pairs = zip(kernel.leaves, requested.leaves, others[number].kernel.leaves, strict=True)
-            widths = [other.sigma if asked.sigma is None else own.sigma for own, asked, other in pairs]
-            start = replace(start, kernel=kernel.with_widths(widths), C=others[number].C)
-        found.append(WidthSearch(half, requested, start).minimise())
-        start = found[-1]
-    return found
-
-
 def _widths_per_column(
     whole: LooLogLoss, halves: list[LooLogLoss], requested: Kernel, common: list[Candidate]
 ) -> Candidate | None:
@@ -193,12 +180,6 @@ def _widths_per_column(
         least[:] = least[0] - gains[1], least[1] - gains[0]
         return made, found[::-1]
 
-    def with_columns(candidate: Candidate, kept: np.ndarray) -> Candidate:
-        """Infinite widths of the other inputs; the others are narrower, for equal distances."""
-        columns, factor = kept[whole.problem.inputs], math.sqrt(kept.sum() / whole.varying)
-        change = lambda _, sigma: np.where(columns, factor * sigma, math.inf)  # noqa: E731
-        return changed_widths(candidate, requested, change, many=True)
-
     # If few columns matter, the best common width is often so wide that the classifier is nearly linear, and the search
     # for one width per column stays there: it starts from a moderate one.
     units = [math.sqrt(whole.varying) * leaf.width_unit(whole.unit) for leaf in requested.leaves]
@@ -212,14 +193,19 @@ def _widths_per_column(
         chosen = mean_of(found)
         triples = zip(halves, made, relevant, strict=False)
         if judged(WidthSearch(half, requested, one, many=True).fewer_columns(own) for half, one, own in triples):
-            search = WidthSearch(whole, requested, with_nearby_C(whole, chosen), many=True)
-            fewer = search.fewer_columns(relevant[2])
-            chosen = mean_of([WidthSearch(half, requested, fewer).minimise() for half in halves])
-    if all(0 < own.sum() < whole.varying for own in relevant) and judged(
-        with_columns(one, own) for one, own in zip(narrow[::-1], relevant, strict=False)
-    ):
-        pairs = zip(halves, narrow, strict=True)
-        starts = [WidthSearch(half, requested, with_columns(one, relevant[2])).minimise() for half, one in pairs]
+            start = WidthSearch(whole, requested, with_nearby_C(whole, chosen), many=True).fewer_columns(relevant[2])
+            chosen = mean_of([WidthSearch(half, requested, start).minimise() for half in halves])
+    if not all(0 < own.sum() < whole.varying for own in relevant):
+        return chosen
+    fewer_columns: list[Candidate] = []
+    for one, own in zip([*narrow[::-1], *narrow], [*relevant, relevant[2]], strict=True):
+        # the widths of the relevant inputs are smaller, for equal distances
+        factors = np.where(own, math.sqrt(own.sum() / whole.varying), math.inf)[whole.problem.inputs]
+        change = lambda _, sigma, factors=factors: factors * sigma  # noqa: E731
+        fewer_columns.append(changed_widths(one, requested, change, many=True))
+    if judged(fewer_columns[:2]):
+        pairs = zip(halves, fewer_columns[2:], strict=True)
+        starts = [WidthSearch(half, requested, one).minimise() for half, one in pairs]
         least[:] = (half.losses(start) for half, start in zip(halves, starts, strict=True))
         pairs = zip(halves, starts, strict=True)
         many = judged(WidthSearch(half, requested, one, many=True).minimise() for half, one in pairs)
@@ -272,13 +258,28 @@ def _samples(problem: Problem) -> list[LooLogLoss]:
     """The criterion of the sample of a search, sorted by class, and those of its halves.
 
     The halves are alternate rows or, if most classes have too few rows for that, the rows of alternate classes.
+
+    Widths are in units of the spread of their column or, for a binary column, of the difference of its two values: the
+    standard deviation of a binary column with a rare value is small, and would give that value too much influence. The
+    unit of a category is that of its columns: two of its values have the squared distance 2, as have two values of a
+    number on average. The errors of seven raw tables were 0.6 % larger with sqrt(2) times this unit, and 4 % with
+    1/sqrt(2) of it. The unit of a constant column is infinite, and so is its width from the start.
     """
+    X = problem.X[problem.rows]
+    two = np.array([len(np.unique(ranks)) == 2 for ranks in ranks_of(X).T])
+    with np.errstate(over="ignore"):
+        distance = X.max(axis=0) - X.min(axis=0)
+    if problem.groups is not None:
+        members = columns_by_input(problem.groups)
+        two = np.array([two[own].all() for own in members])[problem.groups]
+        distance = np.array([distance[own].max() for own in members])[problem.groups]
+    unit = np.where(two, distance, problem.spreads.values)
+    unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)
+    unit = np.where(problem.spreads.constant, math.inf, unit)
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
     share = CONSTANTS.class_rows[0] / (pair_work(counts) or 1.0) ** (1 / 3)
-    size = int(np.clip(counts.sum() * share, *CONSTANTS.class_rows[1:]))
-    chosen = sample_of(problem, size)
-    chosen = chosen[np.argsort(problem.labels[chosen], kind="stable")]
-    sample, unit = problem.with_basis().subset(chosen), column_units(problem)
+    chosen = sample_of(problem, int(np.clip(counts.sum() * share, *CONSTANTS.class_rows[1:])))
+    sample = problem.with_basis().subset(chosen[np.argsort(problem.labels[chosen], kind="stable")])
     whole = LooLogLoss(sample, unit)
     few = whole.n_classes > 3 and np.median(np.bincount(whole.codes)) < FEWEST
     numbers = whole.codes if few else np.arange(len(whole.codes))
@@ -286,25 +287,3 @@ def _samples(problem: Problem) -> list[LooLogLoss]:
         return [whole] * 3
     own, halves = sample.kernel.is_precomputed, [np.flatnonzero(numbers % 2 == start) for start in (0, 1)]
     return [whole, *(LooLogLoss(sample.subset(rows), unit[rows] if own else unit) for rows in halves)]
-
-
-def column_units(problem: Problem) -> np.ndarray:
-    """The spread of each column; the difference of the values of a binary column; infinite for constant columns.
-
-    The standard deviation of a binary column with a rare value is small, and would give that value too much influence.
-    The unit of a category is that of its columns: two of its values have the squared distance 2, as have two values of
-    a number on average. The errors of seven raw tables were 0.6 % larger with sqrt(2) times this unit, and 4 % with
-    1/sqrt(2) of it.
-    """
-    X = problem.X[problem.rows]
-    low, high = X.min(axis=0), X.max(axis=0)
-    two = np.array([len(np.unique(ranks)) == 2 for ranks in ranks_of(X).T])
-    with np.errstate(over="ignore"):
-        distance = high - low
-        if problem.groups is not None:
-            members = columns_by_input(problem.groups)
-            two = np.array([two[own].all() for own in members])[problem.groups]
-            distance = np.array([distance[own].max() for own in members])[problem.groups]
-        unit = np.where(two, distance, problem.spreads.values)
-    unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)
-    return np.where(problem.spreads.constant, math.inf, unit)  # their widths are infinite from the start

@@ -124,9 +124,7 @@ def sample_of(problem: Problem, size: int, order: np.ndarray | None = None) -> n
         return order[:size]
     labels = problem.labels[order]
     present = np.unique(labels)
-    count = max(
-        2, min(ROWS_PER_CLASS, CONSTANTS.class_rows[2] // len(present))
-    )  # of very many classes, fewer rows each
+    count = max(2, min(ROWS_PER_CLASS, CONSTANTS.class_rows[2] // len(present)))  # fewer of each of very many classes
     few = [np.flatnonzero(labels == label)[:count] for label in present]
     return order[np.unique(np.concatenate([np.arange(size), *few]))]
 

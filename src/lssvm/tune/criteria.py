@@ -19,7 +19,7 @@ from ..kernels import Kernel
 from ..losses import LOSSES
 from ..problem import Problem
 from ..system import BatchedPairs, BinaryProblem
-from .choose_C import error_rate, ridge_unit, validation_loss
+from .choose_C import error_rate, mean_loss, ridge_unit
 from .constants import CONSTANTS
 from .widths import FAILED, Candidate, Criterion
 
@@ -56,7 +56,7 @@ class LooError(Criterion):
     def value(self, candidate: Candidate) -> float:
         loo = self.residuals(candidate)
         if self.by_log_loss:
-            return self.scale * math.log(validation_loss(self.problem, self.y, loo, self.weights))
+            return self.scale * math.log(mean_loss(self.problem, loo, self.weights, self.y))
         return self.scale * (math.log(float(np.sum(self.weights @ loo**2)) or EPS) - self.scatter)
 
     def residuals(self, candidate: Candidate) -> np.ndarray:
@@ -66,9 +66,7 @@ class LooError(Criterion):
         return np.asarray(arrays.to_numpy(factor.system.solution(1.0 / factor.C, careful=False).loo_residuals))
 
     def errors(self, candidate: Candidate) -> float:
-        """The number of rows that leave-one-out misclassifies; 0 for regression."""
-        if not self.problem.classification:
-            return 0.0
+        """The number of rows that leave-one-out misclassifies."""
         return len(self.y) * error_rate(self.y, self.residuals(candidate), self.weights)
 
     def range_of_C(self, candidate: Candidate) -> tuple[float, float]:

@@ -15,8 +15,8 @@ from ..kernels import Kernel
 from ..problem import Factor, Problem, Step, held_out_rows
 from ..progress import counted
 from ..rules import List, Rule, Seed, integer, open_share, shown
-from .choose_C import best_C, validation_loss
-from .leave_one_out import as_requested, is_fixed, tuned
+from .choose_C import best_C, mean_loss
+from .leave_one_out import as_requested, tuned
 
 
 class Validation(Step):
@@ -26,7 +26,7 @@ class Validation(Step):
 
     def __call__(self, problem: Problem) -> Problem:
         problem = as_requested(problem)
-        if problem.is_known or is_fixed(problem):
+        if problem.is_known:
             self._parts(problem)  # invalid parameters are reported even if there is nothing to choose
             return problem
         start = tuned(problem)
@@ -40,7 +40,7 @@ class Validation(Step):
 
         def errors(factor: Factor, values: Sequence[float]) -> np.ndarray:
             found = self._residuals(held, factor, values, parts)
-            return np.array([validation_loss(problem, y, residuals, weights) for residuals in found])
+            return np.array([mean_loss(problem, residuals, weights, y) for residuals in found])
 
         def score(shift: float) -> float:
             sigmas = [
@@ -90,8 +90,8 @@ def is_splitter(splitter: Any) -> bool:
     return True
 
 
-Splits = Annotated[int, integer("an integer of at least 2", 2)]
-Splitter = Annotated[Any, Rule("a splitter", is_splitter)]
+Count = Annotated[int, integer("an integer of at least 2", 2)]
+Splitter = Annotated[Any, Rule("a splitter", is_splitter)] | None
 
 
 class KFold(Validation):
@@ -130,16 +130,10 @@ class KFold(Validation):
     """
 
     def __init__(
-        self,
-        n_splits: Splits = 10,
-        splitter: Splitter | None = None,
-        groups: List | None = None,
-        random_state: Seed = 0,
+        self, n_splits: Count = 10, splitter: Splitter = None, groups: List | None = None, random_state: Seed = 0
     ) -> None:
-        self.n_splits = n_splits
-        self.splitter = splitter
-        self.groups = groups
-        self.random_state = random_state
+        self.n_splits, self.splitter = n_splits, splitter
+        self.groups, self.random_state = groups, random_state
 
     def _parts(self, problem: Problem) -> list[np.ndarray]:
         from sklearn import model_selection

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from typing import Annotated
 
@@ -16,9 +15,8 @@ from sklearn.utils import Bunch
 from .. import arrays, progress
 from ..arrays import EPS
 from ..problem import Fit, Problem, Step, check_memory
-from ..progress import gradient_work, work
 from ..rules import one_of
-from .choose_C import ROBUST_ITERATIONS, error_rate, most_for_C, validation_loss, warn_at_edge, with_best_C
+from .choose_C import ROBUST_ITERATIONS, error_rate, mean_loss, most_for_C, warn_at_edge, with_best_C
 from .constants import CONSTANTS, chosen_widths, stages_of
 from .search import Found, completed, finished, first_stage, last_stage
 
@@ -30,6 +28,7 @@ HUBER = 2.5  # The loss of residuals beyond this many robust scales grows linear
 PULL = 20.0  # The pull away from single members counts as much as this many rows: see docs/theory.md.
 OPTIMISM = 6.0  # Per chosen width, leave-one-out is too optimistic by this many squared robust scales in sum.
 ITERATIONS = 20  # After so many iterations of reweighting, the weights have long settled to three digits.
+# A member with a small weight gains little, but takes as much time as any other in a fit and in every prediction.
 SMALLEST = 0.1  # Smaller weights are set to 0, with more than 5 members those below half an equal share.
 SMALLEST_SHARE = 0.01  # The same holds for mixtures of probabilities.
 
@@ -102,11 +101,11 @@ class LeaveOneOut(Step):
         If `on_all_rows` is False, C is that of the search, and there is no warning if it lies at the edge of its range.
         """
         problem = as_requested(problem)
-        if problem.is_known or is_fixed(problem):
+        if problem.is_known:
             return problem
         known = tune_members([problem], self, on_all_rows=on_all_rows)[0]
         if problem.C is None and on_all_rows:
-            warn_at_edge(known)
+            warn_at_edge([known])
         return known
 
 
@@ -115,13 +114,17 @@ def tune_members(
 ) -> dict[int, Problem]:
     """Tune the members of a stack, which differ in their kernels only; return {place: problem}.
 
-    A member without weight after the first stage is left out. `warn_at_edges` can be called once it is known which
-    members are kept. Each search starts from the results of those before it: a kernel with one width per column from
-    the same kernel with a common width, and a kernel from another one with as many widths. If `on_all_rows` is False, C
-    is that of the search.
+    A member without weight after the first stage is left out. The caller warns of values of C at the edge of their
+    range, because it may leave out other members. Each search starts from the results of those before it: a kernel with
+    one width per column from the same kernel with a common width, and a kernel from another one with as many widths. If
+    `on_all_rows` is False, C is that of the search.
     """
     step, member = step or LeaveOneOut(), len(problems) > 1
-    works = [[] if problem.is_known or is_fixed(problem) else expected_work(problem) for problem in problems]
+    usual = (0, CONSTANTS.iterations), (-1, CONSTANTS.few_iterations)  # stages and iterations
+    works = [
+        [] if problem.is_known else [progress.expect(partial(_work_of_stage, problem, *stage)) for stage in usual]
+        for problem in problems
+    ]
     known: dict[int, Problem] = {}
     begun: dict[int, tuple[Found | None, Callable[[], Problem]]] = {}  # by place: first stage, and what is left to do
     found: list[Found] = []
@@ -188,30 +191,23 @@ def _finished(
     return known.replace(paths={**paths, LeaveOneOut.__name__: record})
 
 
-def expected_work(problem: Problem) -> list[AbstractContextManager[None]]:
-    """Announce the usual work of the first stage of a search, and of the last one with the choice of C on all rows."""
-
-    def stage(number: int, evaluations: int) -> float:
-        rows, basis = stages_of(problem)[number]
-        rows = min(rows, len(problem.rows))
-        once = work(rows, basis) + gradient_work(rows, basis, problem.X.shape[1])
-        of_C = most_for_C(problem) if number and problem.C is None else 0.0
-        return of_C + evaluations * once * problem.kernel.is_free
-
-    usual = (0, CONSTANTS.iterations), (-1, CONSTANTS.few_iterations)
-    return [progress.expect(partial(stage, *evaluations)) for evaluations in usual]
+def _work_of_stage(problem: Problem, stage: int, iterations: int) -> float:
+    """The usual work of a stage of a search, with the choice of C on all rows after the last stage."""
+    rows, basis = stages_of(problem)[stage]
+    rows = min(rows, len(problem.rows))
+    once = progress.work(rows, basis) + progress.gradient_work(rows, basis, problem.X.shape[1])
+    of_C = most_for_C(problem) if stage and problem.C is None else 0.0
+    return of_C + iterations * once * problem.kernel.is_free
 
 
 def as_requested(problem: Problem) -> Problem:
-    """The problem with the parameters that the user left at None reset to None, unless it cannot be tuned."""
-    if problem.asked is None or is_fixed(problem):
+    """The problem with the parameters that the user left at None reset to None, unless it cannot be tuned.
+
+    A model on columns of the KKT system, or with given coefficients, cannot be tuned.
+    """
+    if problem.asked is None or problem.reduced or problem.coefficients is not None:
         return problem
     return problem.replace(kernel=problem.asked[0], C=problem.asked[1])
-
-
-def is_fixed(problem: Problem) -> bool:
-    """Whether the problem cannot be tuned: a model on columns of the KKT system, or with given coefficients."""
-    return problem.reduced or problem.coefficients is not None
 
 
 def tuned(problem: Problem, *, on_all_rows: bool = True) -> Problem:
@@ -226,9 +222,8 @@ def describe(problem: Problem, fit: Fit) -> None:
     """Add the leave-one-out error of the final fit to the record of `LeaveOneOut`."""
     record = problem.paths.get(LeaveOneOut.__name__)
     if record is not None:
-        parts = problem.y, fit.loo_residuals, fit.weights
-        y, loo, weights = (arrays.to_numpy(part)[problem.rows] for part in parts)
-        record.loo = validation_loss(problem, y, loo, weights)
+        y, loo, weights = (arrays.to_numpy(a)[problem.rows] for a in (problem.y, fit.loo_residuals, fit.weights))
+        record.loo = mean_loss(problem, loo, weights, y)
         if problem.classification:
             record.error_rate = error_rate(y, loo, weights)
 
@@ -281,31 +276,29 @@ def average_weights(residuals: np.ndarray, weights: np.ndarray, widths: Sequence
     v = np.repeat(weights / (weights.sum() * residuals.shape[2]), residuals.shape[2])
     optimism = OPTIMISM * np.zeros(len(R)) if widths is None else OPTIMISM * np.asarray(widths)
     own = 1.4826 * np.median(np.abs(R[:, v > 0]), axis=1)
-    found = np.eye(len(R))[np.argmin(own)]
+    found, count = np.eye(len(R))[np.argmin(own)], len(R)
     for _ in range(ITERATIONS):
         size = np.abs(found @ R)
         scale = 1.4826 * float(np.median(size[v > 0]))
         factors = np.minimum(1.0, HUBER * scale / np.where(size > 0, size, 1.0)) if scale > 0 else np.ones_like(size)
         # a linear term c'w is (1'w)(c'w), because the weights sum to 1
         more = (PULL * np.diag(own**2) + 0.5 * scale**2 * (optimism[:, None] + optimism[None, :])) / np.sum(v > 0)
-        before, found = found, _smallest_square((R * (v * factors)) @ R.T + more)
+        Q = (R * (v * factors)) @ R.T + more
+        if not Q.any():
+            return np.full(count, 1.0 / count)
+        # A quadratic form q(w) without linear terms has its minimum over w >= 0 with sum 1 in the direction of that of
+        # q(w) + (1 - sum w)^2 over all w >= 0, because the smallest value of the latter in a direction of sum 1 is
+        # q/(1 + q).
+        values, vectors = np.linalg.eigh(Q / np.trace(Q))
+        root = np.sqrt(np.maximum(values, EPS))[:, None] * vectors.T
+        before, found = (
+            found,
+            scipy.optimize.nnls(np.vstack([root, np.ones(count)]), np.append(np.zeros(count), 1.0))[0],
+        )
+        found /= found.sum()
         if np.max(np.abs(found - before)) < 1e-6:
             break
-    return _without_small(found, min(SMALLEST, 0.5 / len(found)))
-
-
-def _smallest_square(Q: np.ndarray) -> np.ndarray:
-    """The minimum of w'Qw over w >= 0 with sum 1.
-
-    A form q(w) without linear terms has its minimum over the simplex in the direction of that of q(w) + (1 - sum w)^2
-    over all w >= 0, because the latter is q/(1 + q) along every direction.
-    """
-    count, size = len(Q), float(np.trace(Q))
-    if size == 0.0:
-        return np.full(count, 1.0 / count)
-    values, vectors = np.linalg.eigh(Q / size)
-    root = np.sqrt(np.maximum(values, EPS))[:, None] * vectors.T
-    found, _ = scipy.optimize.nnls(np.vstack([root, np.ones(count)]), np.append(np.zeros(count), 1.0))
+    found = np.where(found < min(SMALLEST, 0.5 / count), 0.0, found)
     return np.asarray(found / found.sum())
 
 
@@ -322,10 +315,5 @@ def mixture_weights(own: np.ndarray, weights: np.ndarray) -> np.ndarray:
         before, found = found, counts / counts.sum()
         if np.max(np.abs(found - before)) < 1e-8:
             break
-    return _without_small(found, min(SMALLEST_SHARE, 0.5 / count))
-
-
-def _without_small(weights: np.ndarray, least: float) -> np.ndarray:
-    """Without the members that would take as much time as any other in a fit and in every prediction, for little."""
-    kept = np.where(weights < least, 0.0, weights)
-    return np.asarray(kept / kept.sum())
+    found = np.where(found < min(SMALLEST_SHARE, 0.5 / count), 0.0, found)
+    return np.asarray(found / found.sum())

@@ -45,15 +45,17 @@ class Found:
         free = sum(leaf.ard and leaf.sigma is None for leaf in self.requested.kernel.leaves)
         return free if len(np.unique(self.requested.inputs)) > 1 else 0
 
-    @property
-    def log_press(self) -> float:
-        """The logarithm of PRESS, relative to the scatter of the targets."""
-        return self.candidate.value / self.criterion.scale
+    def searched(
+        self, method: str, iterations: int | None = None, *, many: bool | None = None, best_C: bool = False
+    ) -> Found:
+        """The result of a search from the candidate. With 0 iterations, only its value is computed.
 
-    def searched(self, method: str, iterations: int | None = None, *, many: bool | None = None) -> Found:
-        """The result of a search from the candidate."""
-        many = self.many if many is None else many
-        search = WidthSearch(self.criterion, self.requested.kernel, self.candidate, many=many)
+        If `best_C`, the search starts from the best C on the sample: that of another sample may be far off.
+        """
+        many, start = self.many if many is None else many, self.candidate
+        if best_C:
+            [start] = with_errors(self.criterion.problem, [start.kernel], self.criterion.record)
+        search = WidthSearch(self.criterion, self.requested.kernel, start, many=many)
         return replace(self, candidate=search.minimise(iterations, method), many=many)
 
 
@@ -70,9 +72,7 @@ def first_stage(
         y = arrays.to_numpy(problem.y)
         known = y[problem.rows_by_content]
         problem = problem.replace(y=arrays.like((y - known.mean(axis=0)) / output_units(known), problem.y))
-    others = [] if method == "grid" or not kernel.is_free else earlier[::-1]
-    alike = next((other for other in others if _are_alike(kernel, other)), None)
-    same = next((other for other in others if not other.many and _differ_in_ard(kernel, other)), None)
+    alike, same = _similar(kernel, [] if method == "grid" or not kernel.is_free else earlier)
     moderate = (alike or same or earlier[-1]).moderate if earlier else math.inf
     candidate = Candidate(kernel, problem.C or 1.0)
     sample = problem.subset(sample_of(problem, CONSTANTS.start_rows)).with_basis()
@@ -86,23 +86,20 @@ def first_stage(
         candidate = same.candidate
     elif kernel.is_free:
         candidate, moderate = _common_widths(problem, sample, method, record)
-    found = earlier[-1] if earlier else on_stage(problem, 0, candidate, record)
-    candidate = candidate if earlier else found.candidate
+    found = replace(earlier[-1], candidate=candidate) if earlier else on_stage(problem, 0, candidate, record)
     criterion = LooError(found.criterion.problem, problem.spreads.values, record)
-    found = replace(found, requested=problem, criterion=criterion, candidate=candidate, many=False, moderate=moderate)
+    found = replace(found, requested=problem, criterion=criterion, many=False, moderate=moderate)
     if method == "grid" or not kernel.is_free:
-        return with_value(found if kernel.is_free else with_best_start(found))
+        return found.searched(method, 0, best_C=not kernel.is_free)
     several, rows = found.several, len(criterion.problem.rows)
     few = rows < CONSTANTS.width_rows * several * problem.spreads.varying_inputs
     if alike is not None:
         found = found.searched(method, few_iterations, many=several > 0)
     else:
         if same is None:  # else C is already the best of these rows
-            found = with_best_start(found) if rows > CONSTANTS.start_rows else found
-            found = found.searched(method)
+            found = found.searched(method, best_C=rows > CONSTANTS.start_rows)
         if several:
-            per_column = _widths_per_column(found, method, few_iterations if few else None)
-            found = per_column if _is_worthwhile(found, per_column, member) else found
+            found = _widths_per_column(found, method, few_iterations if few else None, member=member)
     if found.many:
         every = np.ones(len(np.unique(problem.inputs)), dtype=bool)  # with few rows, hardly any column stands out
         relevant = every if few else criterion.relevant(criterion.y)
@@ -121,26 +118,47 @@ def last_stage(found: Found) -> Found:
     if len(stages) == 1 and problem.robust is None:
         return found
     last = on_stage(problem, -1, found.candidate, found.criterion.record, has_outliers=found.has_outliers)
-    last = with_value(with_best_start(replace(last, many=found.many, moderate=found.moderate)))
-    return replace(last, gain=found.log_press - last.log_press)
+    last = replace(last, moderate=found.moderate).searched("", 0, many=found.many, best_C=True)
+    return replace(
+        last, gain=found.candidate.value / found.criterion.scale - last.candidate.value / last.criterion.scale
+    )
 
 
 def finished(last: Found, method: str, *, by_log_loss: bool) -> Candidate:
-    """The candidate with all widths and C, from the result of the last stage."""
-    record = last.criterion.record
+    """The candidate with all widths and C, from the result of the last stage.
+
+    If `by_log_loss`, a common factor of the widths of each leaf and C finally minimise the log loss of the classes. A
+    very wide common width is then compared with the moderate one: the leave-one-out error has several minima, and on
+    few rows the very wide one often looks as good as any other.
+    """
+    requested, record = last.requested, last.criterion.record
     if last.gain is not None:
         record.gain = last.gain
-        if method != "grid" and (last.gain > CONSTANTS.limited or last.requested.robust is not None):
+        if method != "grid" and (last.gain > CONSTANTS.limited or requested.robust is not None):
             last = last.searched(method, CONSTANTS.few_iterations)
             _describe(last, method)
-    return _by_log_loss(last, method) if by_log_loss else last.candidate
+    candidate = last.candidate
+    if not by_log_loss:
+        return candidate
+    trial = on_stage(requested, -1, candidate, record, has_outliers=last.has_outliers).criterion.problem
+    criterion = LooError(trial, last.criterion.unit, record, by_log_loss=True)
+    kernels = [candidate.kernel]
+    widest = float(np.max(WidthSearch(criterion, requested.kernel, candidate).relative))
+    if not last.many and last.moderate - widest < -0.5:
+        factor = math.exp(last.moderate - widest)
+        kernels.append(changed_widths(candidate, requested.kernel, lambda _, sigma: factor * sigma).kernel)
+    best = min(with_errors(trial, kernels, record, class_errors), key=error)
+    if method != "grid":
+        best = WidthSearch(criterion, requested.kernel, best).minimise(CONSTANTS.few_iterations, method)
+    record.plan.append("common factor of the widths and C by the log loss of the classes")
+    return best
 
 
 def completed(requested: Problem, known: Problem) -> Found:
     """The result for a problem whose widths and C a step has chosen, as a starting point for other kernels."""
     assert known.C is not None
     found = on_stage(requested, 0, Candidate(known.kernel, known.C), Bunch(evaluations=0, plan=[]))
-    return with_value(replace(found, many=found.several > 0))
+    return found.searched("", 0, many=found.several > 0)
 
 
 # Samples and starting points ------------------------------------------------------------------------------------------
@@ -170,29 +188,22 @@ def with_errors(
     return [Candidate(kernel, C, value=error) for kernel, C, error in best]
 
 
-def with_best_start(found: Found) -> Found:
-    """The best C on the sample: that of another sample may be far off."""
-    C = best_C(found.criterion.problem.replace(kernel=found.candidate.kernel))[0]
-    return replace(found, candidate=replace(found.candidate, C=C))
+def _similar(kernel: Kernel, earlier: Sequence[Found]) -> tuple[Found | None, Found | None]:
+    """Results for other kernels from which a search can start, None if there is none.
 
-
-def with_value(found: Found) -> Found:
-    value = WidthSearch(found.criterion, found.requested.kernel, found.candidate).value()
-    return replace(found, candidate=replace(found.candidate, value=value))
-
-
-def _are_alike(kernel: Kernel, other: Found) -> bool:
-    """Whether the widths of another result are a starting point: those of a single kernel with as many widths."""
-    pair = kernel, other.requested.kernel
-    if any(one.parts or len(one.leaves) != 1 or one.leaves[0].sigma is not None for one in pair):
-        return False
-    return other.many == (kernel.leaves[0].ard and len(np.unique(other.requested.inputs)) > 1)
-
-
-def _differ_in_ard(kernel: Kernel, other: Found) -> bool:
-    """Whether the kernel of another result is the same but for ``ard``."""
-    plain = [one.rebuilt(lambda part: {"ard": False} if part.ard else {}) for one in (kernel, other.requested.kernel)]
-    return repr(plain[0]) == repr(plain[1])
+    The first has as many widths, and both kernels are single ones without a given width. The second has a common width,
+    and its kernel differs at most in ``ard``.
+    """
+    alike = same = None
+    for other in earlier:  # the latest ones are returned
+        pair = kernel, other.requested.kernel
+        plain = [repr(one.rebuilt(lambda part: {"ard": False} if part.ard else {})) for one in pair]
+        if plain[0] == plain[1] and not other.many:
+            same = other
+        if all(one.is_free and len(one.leaves) == 1 and not one.parts for one in pair):
+            may_have_many = kernel.leaves[0].ard and len(np.unique(other.requested.inputs)) > 1
+            alike = other if other.many == may_have_many else alike
+    return alike, same
 
 
 def _common_widths(problem: Problem, sample: Problem, method: str, record: Bunch) -> tuple[Candidate, float]:
@@ -202,33 +213,31 @@ def _common_widths(problem: Problem, sample: Problem, method: str, record: Bunch
     """
     kernel, inputs = problem.kernel, problem.spreads.varying_inputs
     leaves = [repr(leaf) if leaf.sigma is None else "" for leaf in kernel.leaves]
-    places = [leaves[:i].count(leaf) - (leaves.count(leaf) - 1) / 2.0 for i, leaf in enumerate(leaves)]
+    factors = [4.0 ** (leaves[:i].count(leaf) - (leaves.count(leaf) - 1) / 2.0) for i, leaf in enumerate(leaves)]
     unit = Candidate(kernel.with_width(math.sqrt(inputs), problem.spreads.values), 1.0)
 
-    def with_width(width: float) -> Kernel:
-        return changed_widths(unit, kernel, lambda leaf, sigma: width * 4.0 ** places[leaf] * sigma).kernel
-
-    widths = np.geomspace(*CONSTANTS.widths)
-    found = with_errors(sample, [with_width(width) for width in widths], record)
-    errors = list(map(error, found))
-    number = int(np.argmin(errors))
-    best, at, step = found[number], widths[number], widths[1] / widths[0]
-    record.plan.append(f"grid of {len(widths)} common widths on {len(sample.rows)} rows")
-    for _ in range(4 if method == "grid" else 0):  # between the widths of the grid
+    widths = list(np.geomspace(*CONSTANTS.widths))
+    count, step = len(widths), widths[1] / widths[0]
+    record.plan.append(f"grid of {count} common widths on {len(sample.rows)} rows")
+    found: list[Candidate] = []
+    for _ in range(5 if method == "grid" else 1):
+        changes = [lambda leaf, sigma, width=width: width * factors[leaf] * sigma for width in widths[len(found) :]]
+        found += with_errors(sample, [changed_widths(unit, kernel, change).kernel for change in changes], record)
+        best = int(np.argmin(list(map(error, found))))
         step = math.sqrt(step)
-        for width in (at / step, at * step):
-            other = with_errors(sample, [with_width(width)], record)[0]
-            best, at = (other, width) if other.value < best.value else (best, at)
-    narrow = widths[int(np.argmin(errors[: len(widths) // 2 + 1]))]
-    return best, math.log(narrow) + 0.5 * math.log(inputs)
+        widths += [widths[best] / step, widths[best] * step]  # between the widths of the grid
+    narrow = widths[int(np.argmin(list(map(error, found[: count // 2 + 1]))))]
+    return found[best], math.log(narrow) + 0.5 * math.log(inputs)
 
 
 # One width per column -------------------------------------------------------------------------------------------------
-def _widths_per_column(common: Found, method: str, iterations: int | None) -> Found:
-    """The best result with one width per column from several starting points.
+def _widths_per_column(common: Found, method: str, iterations: int | None, *, member: bool) -> Found:
+    """The best result with one width per column, or that with a common width if it is hardly worse.
 
-    The starting points: the common width; narrow widths for the columns that the targets depend on, if the residuals of
-    the first result depend on a wide one; the same for the columns that the residuals depend on.
+    There are three starting points. The first has the common width. In the second, the columns on which the targets
+    depend have narrow widths; it is used if the residuals of the first result depend on a column with a wide one. In
+    the third, the columns on which the residuals depend have narrow widths. A `member` of a stack keeps one width per
+    column even if that gains little.
     """
     problem, criterion, kernel = common.requested, common.criterion, common.requested.kernel
     constant, inputs = problem.spreads.constant, problem.inputs
@@ -239,7 +248,8 @@ def _widths_per_column(common: Found, method: str, iterations: int | None) -> Fo
 
     narrower = lambda _, sigma: np.where(constant, math.inf, factor * sigma)  # noqa: E731
     start = replace(common, candidate=changed_widths(common.candidate, kernel, narrower, many=True))
-    start = start if factor == 1.0 else with_best_start(start)
+    if factor != 1.0:
+        start = replace(start, candidate=with_errors(criterion.problem, [start.candidate.kernel], criterion.record)[0])
     most = max(FEWEST_WIDTHS, len(criterion.problem.rows))
     if problem.spreads.varying_inputs > max(FUNCTIONS, most):  # only the widths that fall fastest, which are needed
         several = [leaf.ard and leaf.sigma is None for leaf in kernel.leaves]
@@ -260,51 +270,22 @@ def _widths_per_column(common: Found, method: str, iterations: int | None) -> Fo
             continue
         at = np.where(narrow, 0.5 * math.log(narrow.sum()) - 1.0, np.where(np.isfinite(logs), WIDE, math.inf))
         starts = [np.exp(at + shift)[inputs] * problem.spreads.values for shift in (0.0, OTHER_KERNEL)]
-        kernels = [
-            changed_widths(best.candidate, kernel, lambda *_, widths=widths: widths, many=True).kernel
-            for widths in starts
-        ]
+        kernels = [changed_widths(best.candidate, kernel, lambda *_, own=own: own, many=True).kernel for own in starts]
         other = replace(best, candidate=min(with_errors(criterion.problem, kernels, criterion.record), key=error))
         other = other.searched(method, iterations)
         best = other if other.candidate.value < best.candidate.value else best
-    return best
-
-
-def _is_worthwhile(common: Found, found: Found, member: bool) -> bool:
-    """Whether one width per column gains enough."""
-    criterion = common.criterion
-    gain = criterion.value(common.candidate) - criterion.value(found.candidate)
-    worth = member or gain >= CONSTANTS.worth * found.several * (found.requested.spreads.varying_inputs - 1)
-    if criterion.problem.classification:
-        errors = criterion.errors(common.candidate)
-        worth &= errors - criterion.errors(found.candidate) >= max(1.0, 2.0 * math.sqrt(errors))
-    if not worth:
-        criterion.record.plan.append(
-            "one common width, in units of each column's spread: one per column gains too little on "
-            f"{len(criterion.problem.rows)} rows"
-        )
-    return bool(worth)
-
-
-def _by_log_loss(found: Found, method: str) -> Candidate:
-    """Minimise the log loss of classes over a common factor of the widths of each leaf, and C.
-
-    A very wide common width is compared with the moderate one: the leave-one-out error has several minima, and on few
-    rows the very wide one often looks as good as any other.
-    """
-    requested, record, candidate = found.requested, found.criterion.record, found.candidate
-    trial = on_stage(requested, -1, candidate, record, has_outliers=found.has_outliers).criterion.problem
-    criterion = LooError(trial, found.criterion.unit, record, by_log_loss=True)
-    kernels = [candidate.kernel]
-    widest = float(np.max(WidthSearch(criterion, requested.kernel, candidate).relative))
-    if not found.many and found.moderate - widest < -0.5:
-        factor = math.exp(found.moderate - widest)
-        kernels.append(changed_widths(candidate, requested.kernel, lambda _, sigma: factor * sigma).kernel)
-    best = min(with_errors(trial, kernels, record, class_errors), key=error)
-    if method != "grid":
-        best = WidthSearch(criterion, requested.kernel, best).minimise(CONSTANTS.few_iterations, method)
-    record.plan.append("common factor of the widths and C by the log loss of the classes")
-    return best
+    least = CONSTANTS.worth * common.several * (problem.spreads.varying_inputs - 1)
+    worth = member or criterion.value(common.candidate) - criterion.value(best.candidate) >= least
+    if problem.classification:
+        errors = [criterion.errors(one.candidate) for one in (common, best)]
+        worth &= errors[0] - errors[1] >= max(1.0, 2.0 * math.sqrt(errors[0]))
+    if worth:
+        return best
+    criterion.record.plan.append(
+        "one common width, in units of each column's spread: one per column gains too little on "
+        f"{len(criterion.problem.rows)} rows"
+    )
+    return common
 
 
 def _describe(found: Found, method: str) -> None:

@@ -148,12 +148,8 @@ class WidthSearch:
     def at(self, x: np.ndarray) -> Candidate:
         """The candidate for values of the variables."""
         logs = self.logs + np.where(self.variable >= 0, np.append(x, 0.0)[self.variable], 0.0)
-        sigmas = [
-            np.exp(widths) if leaf.sigma is None else leaf.sigma
-            for leaf, widths in zip(self.requested.leaves, logs, strict=True)
-        ]
-        C = self.start.C if self.fixed_C else math.exp(x[-1])
-        return replace(self.start, kernel=self.start.kernel.with_widths(sigmas), C=C)
+        moved = changed_widths(self.start, self.requested, lambda leaf, _: np.exp(logs[leaf]))
+        return replace(moved, C=self.start.C if self.fixed_C else math.exp(x[-1]))
 
     def objective(self, x: np.ndarray, *, slopes: bool = True) -> tuple[float, np.ndarray]:
         """The criterion and the prior, and their gradient if `slopes` are wanted.
@@ -181,10 +177,6 @@ class WidthSearch:
             np.add.at(gradient, own, deviation / spread**2 + middle / (MEAN_PRIOR**2 * count))
         return value, gradient
 
-    def value(self, x: np.ndarray | None = None) -> float:
-        """The criterion and the prior, at the start unless a point is given."""
-        return self.objective(self.origin if x is None else x, slopes=False)[0]
-
     def in_variables(self, in_widths: np.ndarray, in_C: float) -> np.ndarray:
         """The derivatives in the variables, from those in the log widths and log C."""
         moving = self.variable >= 0
@@ -192,20 +184,21 @@ class WidthSearch:
         return np.append(sums, [] if self.fixed_C else in_C)
 
     def minimise(self, iterations: int | None = None, method: str = "gradient") -> Candidate:
-        """The best candidate near the start.
+        """The best candidate near the start, or the start with its value if there are no `iterations`.
 
         The gain of an iteration has to exceed the noise, and `CONSTANTS.slow` in log PRESS, on average of three.
         """
         x = self.origin
-        if not len(x):
-            return replace(self.start, value=self.value())
+        if not len(x) or iterations == 0:
+            return replace(self.start, value=self.objective(x, slopes=False)[0])
         numbers, first = np.unique(self.variable, return_index=True)
         bounds = [(-WIDEST - at, WIDEST - at) for at in self.relative.ravel()[first[numbers >= 0]]]
         bounds += [] if self.fixed_C else [self.criterion.range_of_C(self.start)]
         x = np.clip(x, *np.array(bounds).T)
         if method == "simplex" or not self.count:  # a kernel with given widths need not have a gradient
             options: dict[str, Any] = {"maxfev": 40 * len(x), "xatol": 1e-2, "fatol": 5e-5 * self.size}
-            found = scipy.optimize.minimize(self.value, x, method="Nelder-Mead", bounds=bounds, options=options)  # type: ignore[call-overload]
+            value = lambda x: self.objective(x, slopes=False)[0]  # noqa: E731
+            found = scipy.optimize.minimize(value, x, method="Nelder-Mead", bounds=bounds, options=options)  # type: ignore[call-overload]
             return replace(self.at(found.x), value=float(found.fun))
         start, slopes = self.objective(x)
         unit = max(float(np.max(np.abs(slopes))), self.criterion.scale)  # the first step changes nothing by more than 1
@@ -220,14 +213,9 @@ class WidthSearch:
 
         most = iterations or self.criterion.iterations * (3 if self.many else 2)
         options = {"maxiter": most, "ftol": NOISE / max(abs(start), unit)}
+        scaled = lambda x: tuple(part / unit for part in (known.pop() if known else self.objective(x)))  # noqa: E731
         found = scipy.optimize.minimize(  # type: ignore[call-overload]
-            lambda x: tuple(part / unit for part in (known.pop() if known else self.objective(x))),
-            x,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            options=options,
-            callback=stop,
+            scaled, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=stop
         )
         return replace(self.at(found.x), value=unit * float(found.fun))
 
@@ -245,12 +233,13 @@ class WidthSearch:
         """
         order = np.lexsort((-np.round(self.widths, 6), relevant))  # rounding must not order equal widths
         order = order[np.isfinite(self.widths[order])]
-        used, search, least, needed = len(order), self, self.value() if len(order) else 0.0, 0
+        used, search, needed = len(order), self, 0
+        least = self.objective(self.origin, slopes=False)[0] if used else 0.0
         dropped, size = order[:0], int(np.sum(~relevant[order])) or max(1, len(order) // 2)
         while len(order) and needed < NEEDED:
             tried = np.append(dropped, order[:size])
             fewer = self.without(tried)
-            value = math.inf if len(tried) == used else fewer.value()
+            value = math.inf if len(tried) == used else fewer.objective(fewer.origin, slopes=False)[0]
             if value - least < math.log(self.size):
                 search, least, needed, dropped, order = fewer, min(least, value), 0, tried, order[size:]
             elif size == 1:
