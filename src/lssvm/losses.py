@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from scipy.special import entr
@@ -148,32 +147,17 @@ def log_loss(f: Array, targets: Array, weights: Array) -> tuple[Array, Array]:
     margin = xp.where(margin > -MARGIN, xp.clip(margin, None, MARGIN), lowest)
     weighted = v * margin
     total = lambda values: xp.sum(values, axis=(0, 2))[None, :, None]  # noqa: E731
-
-    def derivatives(slope: Array) -> tuple[Array, Array]:
-        wrong = logistic.slope(slope * margin)
-        return total(weighted * (miss - wrong)), total(weighted * margin * wrong * (1.0 - wrong))
-
-    slope = best_slope(derivatives, 3.0 / (xp.sqrt(total(weighted * margin) / total(v + 0.0 * margin)) + EPS))
-    z, size = slope * margin, f.shape[0] * (1.0 if f.shape[2] == 1 else 2.0)
-    loss = total(v * (logistic.value(z) + miss * z))[0, :, 0] / size
-    return loss, v * (miss - logistic.slope(z)) * slope * targets[:, None, :] / size
-
-
-def best_slope(derivatives: Callable[[Array], tuple[Array, Array]], slope: Array) -> Array:
-    """The slopes > 0 of the smallest log losses, within a factor of a million of those given.
-
-    `derivatives` returns the first two derivatives of the losses, of which the first increases with the slope: Newton's
-    method, safeguarded by a bracket.
-    """
-    xp = arrays.namespace(slope)
+    slope = 3.0 / (xp.sqrt(total(weighted * margin) / total(v + 0.0 * margin)) + EPS)
     low, high = slope / 1e6, slope * 1e6
-    for _ in range(SLOPE_STEPS):
-        first, second = derivatives(slope)
+    for _ in range(SLOPE_STEPS):  # Newton's method, safeguarded by a bracket: the first derivative rises with the slope
+        wrong = logistic.slope(slope * margin)
+        first, second = total(weighted * (miss - wrong)), total(weighted * margin * wrong * (1.0 - wrong))
         low, high = xp.where(first < 0, slope, low), xp.where(first > 0, slope, high)
         step = slope - first / (second + TINY)
         step = xp.where((step > low) & (step < high), step, xp.sqrt(low * high))
-        change = float(xp.max(xp.abs(step - slope) / slope))
-        slope = step
+        slope, change = step, float(xp.max(xp.abs(step - slope) / slope))
         if change < SLOPE_ACCURACY:
             break
-    return slope
+    z, size = slope * margin, f.shape[0] * (1.0 if f.shape[2] == 1 else 2.0)
+    loss = total(v * (logistic.value(z) + miss * z))[0, :, 0] / size
+    return loss, v * (miss - logistic.slope(z)) * slope * targets[:, None, :] / size

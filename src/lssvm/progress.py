@@ -56,9 +56,9 @@ class Line:
 
     def _show(self, share: float, now: float) -> None:
         passed = now - self.start
-        left = f", about {_clock(passed / share - passed)} left" if 0.01 <= share < 1.0 else ""
+        left = f", about {timedelta(seconds=round(passed / share - passed))} left" if 0.01 <= share < 1.0 else ""
         bar = "#" * int(20 * share)
-        text = f"{self.label}  [{bar:-<20}]  {int(100 * share)}%  {_clock(passed)}{left}"
+        text = f"{self.label}  [{bar:-<20}]  {int(100 * share)}%  {timedelta(seconds=round(passed))}{left}"
         self.share, self.shown = share, now
         if self.in_place:
             text = text[: shutil.get_terminal_size().columns - 1]
@@ -73,10 +73,6 @@ def write(stream: TextIO, text: str) -> None:
     with suppress(OSError, ValueError):
         stream.write(text)
         stream.flush()
-
-
-def _clock(seconds: float) -> str:
-    return str(timedelta(seconds=round(seconds)))
 
 
 class _Work:

@@ -153,7 +153,17 @@ def row_squares(A: Array, factors: Array | None = None) -> Array:
 def cholesky(A: Array) -> Array | None:
     """Lower factor of A (overwritten), or None when A is not positive definite to working precision."""
     if not is_numpy(A):
-        return _cholesky_elsewhere(A)
+        xp = namespace(A)
+        try:
+            if is_torch(A):
+                # factorises the columns in place: passing the transpose of a symmetric A avoids a copy
+                out = (A.T, xp.empty((), dtype=xp.int32, device=A.device)) if A.is_contiguous() else None
+                L, failed = xp.linalg.cholesky_ex(A.T, out=out)
+            else:
+                L, failed = xp.linalg.cholesky(A), 0
+        except np.linalg.LinAlgError:
+            return None
+        return L if bool(xp.all(xp.isfinite(xp.linalg.diagonal(L))) & (failed == 0)) else None
     A = threads.by_rows(A)
     count = 1 if threads.workers() == 1 else -(-len(A) // LEAF)
     for part in threads.bands(len(A), count) if A.size else ():
@@ -166,21 +176,6 @@ def cholesky(A: Array) -> Array | None:
         add_gram(A[rest, rest], A[rest, part].T, -1.0)
         A[part, rest] = 0.0
     return A
-
-
-def _cholesky_elsewhere(A: Array) -> Array | None:
-    """`cholesky` in other namespaces than NumPy's."""
-    xp = namespace(A)
-    try:
-        if is_torch(A):
-            # factorises the columns in place: passing the transpose of a symmetric A avoids a copy
-            out = (A.T, xp.empty((), dtype=xp.int32, device=A.device)) if A.is_contiguous() else None
-            L, failed = xp.linalg.cholesky_ex(A.T, out=out)
-        else:
-            L, failed = xp.linalg.cholesky(A), 0
-    except np.linalg.LinAlgError:
-        return None
-    return L if bool(xp.all(xp.isfinite(xp.linalg.diagonal(L))) & (failed == 0)) else None
 
 
 def pivoted_cholesky(A: Array, tolerance: float) -> tuple[Array, np.ndarray]:

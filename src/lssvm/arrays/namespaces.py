@@ -206,8 +206,10 @@ def memory(array: Array, *, free: bool = False) -> int | None:
         return None
 
 
-def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: int, *, symmetric: bool = False) -> None:
-    """Call `function(rows, columns)` for tiles that cover `array`; each tile is a matrix product of inner size `depth`.
+def in_tiles(
+    function: Callable[[slice, slice], Any], array: Array, depth: int, *, symmetric: bool = False
+) -> list[Any]:
+    """The results of `function(rows, columns)` for tiles that cover `array`; each is a product of inner size `depth`.
 
     For a `symmetric` array they cover the lower triangle, and more only in the tiles on the diagonal.
 
@@ -217,9 +219,7 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
     """
     n_rows, n_columns = array.shape
     if not is_numpy(array) or array.size < 2**16 or depth > 128:
-        for block in row_blocks(n_rows, 8 * n_columns, array):
-            function(block, slice(0, n_columns))
-        return
+        return [function(block, slice(0, n_columns)) for block in row_blocks(n_rows, 8 * n_columns, array)]
     if symmetric:
         squares = [slice(i, min(i + SQUARE, n_rows)) for i in range(0, n_rows, SQUARE)]
         tiles = [(rows, columns) for place, rows in enumerate(squares) for columns in squares[: place + 1]]
@@ -227,7 +227,7 @@ def in_tiles(function: Callable[[slice, slice], object], array: Array, depth: in
         parts = bands(n_columns, -(-n_columns // 1024))
         height = max(4, min(2**20 // depth, 2**16, array.size // 4) // parts[0].stop)
         tiles = [(slice(i, min(i + height, n_rows)), part) for i in range(0, n_rows, height) for part in parts]
-    parallel_for(lambda tile: function(*tile), tiles)
+    return parallel_for(lambda tile: function(*tile), tiles)
 
 
 def spread_of(values: np.ndarray) -> np.ndarray:

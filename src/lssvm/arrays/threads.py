@@ -117,24 +117,25 @@ def workers() -> int:
     return max(1, min([_cores(), *allowed, *(library.get() for library in own)]))
 
 
-def parallel_for(function: Callable[[Item], object], items: Iterable[Item]) -> None:
-    """Call `function` with every item, in any order, in this thread and its helpers; an error stops them all."""
+def parallel_for(function: Callable[[Item], Any], items: Iterable[Item]) -> list[Any]:
+    """The results of `function` for all items, computed in any order by this thread and its helpers.
+
+    An error stops them all.
+    """
     items = list(items)
     helpers = min(workers(), len(items)) - 1 if len(items) > 1 else 0
-    left = iter(items)  # threads share it: each item goes to one of them
+    if helpers < 1:
+        return [function(item) for item in items]
+    results: list[Any] = [None] * len(items)
+    left = iter(enumerate(items))  # threads share it: each item goes to one of them
 
     def work() -> None:
         try:
-            for item in left:
-                function(item)
+            for place, item in left:
+                results[place] = function(item)
         except BaseException:
             deque(left, maxlen=0)  # no further item is begun
             raise
-
-    if helpers < 1:
-        for item in items:
-            function(item)
-        return
 
     with single_threaded_blas():
         pool = _helpers()
@@ -147,19 +148,20 @@ def parallel_for(function: Callable[[Item], object], items: Iterable[Item]) -> N
             wait(started)
         for other in started:
             other.result()
+    return results
 
 
-def run_each_alone(function: Callable[[Item], object], items: Sequence[Item]) -> None:
+def run_each_alone(function: Callable[[Item], Any], items: Sequence[Item]) -> list[Any]:
     """As `parallel_for`, but nested calls run serially, unless there is a single item."""
 
-    def alone(item: Item) -> None:
+    def alone(item: Item) -> Any:
         helps, _local.helps = getattr(_local, "helps", False), True
         try:
-            function(item)
+            return function(item)
         finally:
             _local.helps = helps
 
-    parallel_for(alone if len(items) > 1 else function, items)
+    return parallel_for(alone if len(items) > 1 else function, items)
 
 
 def _helpers() -> ThreadPoolExecutor:

@@ -262,7 +262,7 @@ def _kernel(kernel: Formula, X: _Value, points: np.ndarray, columns: Sequence[in
         return (-r).exp() * (r * kernel.constants["a"] + r * r * kernel.constants["b"] + 1.0)
     chosen = np.bincount(columns, minlength=points.shape[1]) * points
     if kernel.kind == "Linear":
-        return X @ (chosen / kernel.tables["scales"] ** 2).T
+        return X @ (chosen / kernel.tables["widths"] / kernel.tables["widths"]).T
     products = X @ chosen.T
     return X.graph.add("Pow", products + kernel.constants["coef0"], float(kernel.constants["degree"]))
 

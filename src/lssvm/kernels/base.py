@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
@@ -77,8 +76,7 @@ class Kernel(BaseEstimator):
         kernel = copy.copy(self)
         for name, value in change(self).items():
             setattr(kernel, name, value)
-        for name in self._parameters():
-            value = getattr(self, name)
+        for name, value in vars(self).items():
             if isinstance(value, Kernel):
                 setattr(kernel, name, value.rebuilt(change))
             elif isinstance(value, (list, tuple)) and any(isinstance(part, Kernel) for part in value):
@@ -149,13 +147,7 @@ class Kernel(BaseEstimator):
     @property
     def has_width(self) -> bool:
         """True if the kernel has a parameter `sigma`: a width, which is chosen in `fit` if it is None."""
-        return "sigma" in self._parameters()
-
-    @classmethod
-    @functools.cache
-    def _parameters(cls) -> tuple[str, ...]:
-        """The names of the constructor's arguments."""
-        return tuple(cls._get_param_names())
+        return "sigma" in vars(self)
 
     def spanning_points(self, n_features: int) -> np.ndarray | None:
         """Points (n, n_features) whose kernel functions span all functions of the kernel; None if none are known."""

@@ -27,7 +27,9 @@ Knots = Annotated[
 ]
 
 
-Scale = Annotated[ArrayLike, numbers("an array of positive numbers, one per column", 1, above=0.0)]
+Scale = Annotated[
+    ArrayLike, numbers("an array of positive numbers, one per column (inf drops a column)", 1, above=0.0, finite=False)
+]
 
 
 class Linear(Kernel):
@@ -36,7 +38,7 @@ class Linear(Kernel):
     Parameters
     ----------
     scale : array (n_features,) or None
-        Each column of x and z is divided by its scale. None: the columns are used as they are.
+        Each column of x and z is divided by its scale; infinity drops a column. None: the columns as they are.
 
     Examples
     --------
@@ -66,7 +68,7 @@ class Linear(Kernel):
         return {} if self.scale is None else {"scale": np.asarray(arrays.to_numpy(self.scale))[list(group)]}
 
     def spanning_points(self, n_features: int) -> np.ndarray:
-        return np.diag(np.ones(n_features) if self.scale is None else np.asarray(self.scale, dtype=float))
+        return np.eye(n_features)
 
     def _scaled(self, X: Array) -> Array:
         return X if self.scale is None else X / arrays.like(np.asarray(self.scale, dtype=float), X)[None, :]

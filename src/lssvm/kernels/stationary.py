@@ -59,7 +59,7 @@ class _Stationary(Kernel):
             for block in blocks:
                 self.fill(out[block, :], X[block, :], Z)
             return out
-        distances = self._distances(X, Z)
+        distances = Distances(X, Z, self._widths(X.shape[1]), exact_small=self._needs_exact_small)
 
         @np.errstate(under="ignore")
         def tile(rows: slice, columns: slice) -> None:
@@ -86,12 +86,12 @@ class _Stationary(Kernel):
 
         They are computed tile by tile, while a tile is in the cache. Without `points`, the second one has no rows.
         """
-        xp, distances = arrays.namespace(X), self._distances(X, Z)
+        distances = Distances(X, Z, self._widths(X.shape[1]), exact_small=self._needs_exact_small)
+        xp = arrays.namespace(X)
         with_one = xp.concat([distances.Z, xp.ones_like(distances.z2)[:, None]], axis=1)
-        parts: dict[tuple[int, int], tuple[Array, Array, slice]] = {}
 
         @np.errstate(under="ignore")
-        def tile(rows: slice, columns: slice) -> None:
+        def tile(rows: slice, columns: slice) -> tuple[Array, Array, slice]:
             W = arrays.empty((rows.stop - rows.start, columns.stop - columns.start), G)
             close = distances.write(W, rows, columns, find=True)
             self._of_negative_distance(W, slope=True)
@@ -108,14 +108,12 @@ class _Stationary(Kernel):
             total = product[:, -1] @ (X * X) + in_columns @ (Z * Z) - 2.0 * xp.sum(X * product[:, :-1], axis=0)
             if points:
                 in_points += W.T @ X - in_columns[:, None] * Z
-            parts[rows.start, columns.start] = in_widths + total[None, :], in_points, columns
+            return in_widths + total[None, :], in_points, columns
 
-        arrays.in_tiles(tile, G, distances.depth)
         in_widths, in_points = (
             xp.zeros_like(a) for a in (distances.X[:1, :], distances.Z if points else distances.Z[:0, :])
         )
-        for place in sorted(parts):
-            of_tile, of_points, columns = parts[place]
+        for of_tile, of_points, columns in arrays.in_tiles(tile, G, distances.depth):
             in_widths += of_tile
             if points:
                 in_points[columns, :] += of_points
@@ -123,9 +121,6 @@ class _Stationary(Kernel):
         if distances.used is not None:  # the derivatives in other columns are 0
             gradients = arrays.put(arrays.zeros((X.shape[1], gradients.shape[0]), X), distances.used, gradients.T).T
         return gradients[:1, :], gradients[1:, :]
-
-    def _distances(self, X: Array, Z: Array) -> Distances:
-        return Distances(X, Z, self._widths(X.shape[1]), exact_small=self._needs_exact_small)
 
     def _used(self, inputs: Mapping[int, list[int]]) -> dict[int, list[int]]:
         widths = self._widths(sum(map(len, inputs.values())))

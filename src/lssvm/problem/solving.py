@@ -147,9 +147,9 @@ def _solve_columns(
     support, points = problem.basis_rows, problem.basis_points
     inputs, whitening = problem.binary_inputs()
     fits, coef = [], np.zeros((inputs.shape[1], len(columns)))
+    take = lambda a, rows: a if len(rows) == len(every) else arrays.take(a, rows)  # noqa: E731
     for number, (rows, t) in enumerate(columns):
-        part, own = (a if len(rows) == X.shape[0] else arrays.take(a, rows) for a in (inputs, weights))
-        part, start = block_of(inputs, rows) if dual else part, None
+        part, own, start = block_of(inputs, rows) if dual else take(inputs, rows), take(weights, rows), None
         for fraction in (*FRACTIONS, 1.0) if gradually else (1.0,):
             binary = BinaryProblem(arrays.like(t, X), own, fraction * C, LOSSES[loss], start)
             fit = binary.solve(part, dual=dual)
@@ -167,7 +167,7 @@ def _solve_columns(
     units, leverage, shares = values.copy(), np.zeros(X.shape[0]), np.zeros(X.shape[0])
     excess, cost = 0.0, C * arrays.to_numpy(weights)
     for number, ((rows, t), fit) in enumerate(zip(columns, fits, strict=True)):
-        part = None if whitening is None else inputs if len(rows) == X.shape[0] else arrays.take(inputs, rows)
+        part = None if whitening is None else take(inputs, rows)
         own = _excess(fit, t, values[rows, number], cost[rows], LOSSES[loss], part, float(lost[number]))
         excess = max(excess, own)
         f, loo, h = (arrays.to_numpy(a) for a in (fit.decision, fit.loo, fit.leverage))

@@ -57,28 +57,25 @@ class PairSolution:
 
     def gradient(self, in_loo: np.ndarray) -> tuple[np.ndarray, float]:
         """The derivatives in K and log C of a function of the leave-one-out values, from its derivatives in these."""
-        parts: dict[int, tuple[np.ndarray, float]] = {}
 
-        def differentiate(place: int) -> None:
+        def differentiate(solved: tuple[Batch, Any]) -> tuple[np.ndarray, float]:
             """As `BinaryProblem.loo_gradient`, but not symmetric: only sums with symmetric matrices are needed."""
-            batch, found = self.solved[place]
+            batch, found = solved
             g = in_loo[batch.rows[:, :, None], batch.numbers[:, None, :]] * batch.inside[:, :, None]
             if self.is_quadratic:
                 P, a, q, ridge = found
                 scaled = P * (-np.sum(g * a, axis=2) / q**2)[:, None, :]
                 part = scaled @ P
                 part += np.matmul(P @ (g / q[:, :, None]), a.transpose(0, 2, 1), out=scaled)
-                parts[place] = part, -float(np.sum(np.einsum("gii->gi", part) * ridge))
-            else:
-                problem, fit, K = found
-                G, in_C = problem.loo_gradient(fit, K, g[0, :, 0])
-                parts[place] = G[None], in_C
+                return part, -float(np.sum(np.einsum("gii->gi", part) * ridge))
+            problem, fit, K = found
+            G, in_C = problem.loo_gradient(fit, K, g[0, :, 0])
+            return G[None], in_C
 
-        run_each_alone(differentiate, range(len(self.solved)))
         G, total = np.zeros((len(in_loo), len(in_loo))), 0.0
-        for place, (batch, _) in enumerate(self.solved):
-            total += parts[place][1]
-            for own, part in zip(batch.numbers, parts[place][0], strict=True):
+        for (batch, _), (parts, in_C) in zip(self.solved, run_each_alone(differentiate, self.solved), strict=True):
+            total += in_C
+            for own, part in zip(batch.numbers, parts, strict=True):
                 for whole, inner in self.pairs.blocks[own[0]]:
                     G[whole] += part[inner]
         return G, total
@@ -123,10 +120,8 @@ class BatchedPairs:
         batches = self.batches if loss.is_quadratic else self.alone
         coef, decision, loo = (np.zeros((len(K), len(self.columns))) for _ in range(3))
         intercept = np.zeros(len(self.columns))
-        solved: list[Any] = [None] * len(batches)
 
-        def solve(place: int) -> None:
-            batch = batches[place]
+        def solve(batch: Batch) -> tuple[Batch, Any]:
             A = np.zeros((*batch.rows.shape, batch.rows.shape[1]))  # of every system; 0 for padding
             for own, part in zip(batch.numbers, A, strict=True):
                 for whole, inner in self.blocks[own[0]]:
@@ -140,13 +135,13 @@ class BatchedPairs:
                 fit = problem.solve(A[0], inverse=with_gradient)
                 found = (*(value[None, :, None] for value in (fit.coef, fit.decision, fit.loo)), fit.intercept)
                 known = problem, fit, A[0]
-            solved[place] = batch, known
             *values, intercept[batch.numbers] = found
             system, row = np.nonzero(batch.inside)
             for out, own in zip((coef, decision, loo), values, strict=True):
                 out[batch.rows[system, row, None], batch.numbers[system]] = own[system, row]
+            return batch, known
 
-        run_each_alone(solve, range(len(batches)))
+        solved = run_each_alone(solve, batches)
         return PairSolution(self, coef, intercept, decision, loo, solved, loss.is_quadratic)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -129,53 +130,44 @@ def factorise_dual(
     """
     K = matrix()
     xp, n = arrays.namespace(K), K.shape[0]
-    dual, v, c, first = _without_bias(K, targets, weights, lower=ridge is not None)
-    dual = replace(dual, phi=phi)
-    if ridge is not None:
-        K = arrays.add_diagonal(K, ridge)
-        K[first, first] = ridge
-        L = arrays.cholesky(K)
-        if L is None:
-            return factorise_dual(matrix, targets, weights, None, phi)
-        reflected = arrays.add_outer(dual.targets + 0.0, -c * v, v @ dual.targets)
-        reflected[first, :] = 0.0
-        solved = solve_factorised(L, reflected)
-        inverse = arrays.invert_lower(L)
-        inverse[first, first] = 0.0  # on the axis of the bias
-        Q = arrays.add_outer(inverse, -c * (inverse @ v), v).T
-        return replace(dual, Q=Q, ridge=ridge, scaled=arrays.add_outer(solved, -c * v, v @ solved))
-    # the axis of the bias gets the smallest eigenvalue, which separates it from the null space
-    K[first, first] = -2.0 * float(xp.max(xp.sum(xp.abs(K), axis=1))) or -1.0
-    values, vectors = arrays.eigh(K)
-    values, vectors = values[1:], vectors[:, 1:]
-    largest = float(xp.max(xp.abs(values))) if n > 1 else 0.0
-    values = xp.where(xp.abs(values) < n * EPS * largest, 0.0 * values, values)
-    return replace(dual, Q=arrays.add_outer(vectors, -c * v, v @ vectors), eigenvalues=values)
-
-
-def _without_bias(K: Array, targets: Array, weights: Array, *, lower: bool) -> tuple[Dual, Array, float, int]:
-    """Overwrite K with H S K S H without the axis of the bias; with `lower`, only its lower triangle.
-
-    Returns what does not depend on the ridge, v and c of the reflection H = I - c v v' with H w = -|w| e, and the axis
-    e: that of the largest weight, so that a very large weight causes no cancellation in other rows.
-    """
-    xp, n = arrays.namespace(K), K.shape[0]
-    w = xp.sqrt(weights)
+    diagonal, w = xp.linalg.diagonal(K) + 0.0, xp.sqrt(weights)
     mean = (weights @ targets) / xp.sum(weights)
-    diagonal = xp.linalg.diagonal(K) + 0.0
+    scaled = w[:, None] * (targets - mean[None, :])
     if not bool(xp.all(w == 1.0)):
         for rows in arrays.row_blocks(n, 8 * n, K):
             K[rows, :] *= w[rows, None] * w[None, :]
+    # the reflection H = I - c v v' with H w = -|w| e; e is the axis of the largest weight, so that a very large weight
+    # causes no cancellation in other rows
     norm, first, v = math.sqrt(float(w @ w)), int(xp.argmax(w)), w + 0.0
-    v[first] += norm  # no cancellation
+    v[first] += norm
     c = 2.0 / float(v @ v)
     p = c * (K @ v)
-    arrays.subtract_pair(K, v, p - (0.5 * c * float(v @ p)) * v, lower=lower)  # H K H
-    border = xp.concat([K[first, :first], K[first:, first]])
+    arrays.subtract_pair(K, v, p - (0.5 * c * float(v @ p)) * v, lower=ridge is not None)  # H K H
+    border = xp.concat([K[first, :first], K[first:, first]])  # read in the lower triangle
     border[first] = 0.0
     K[first, :] = 0.0
     K[:, first] = 0.0
     unit = arrays.zeros((n,), K)
     unit[first] = 1.0
     bias_row, bias_change = (unit - c * float(v[first]) * v) / -norm, (border - c * float(v @ border) * v) / -norm
-    return Dual(w[:, None] * (targets - mean[None, :]), mean, w, bias_row, bias_change, diagonal), v, c, first
+    dual = partial(Dual, scaled, mean, w, bias_row, bias_change, diagonal, phi=phi)
+    if ridge is None:
+        # the axis of the bias gets the smallest eigenvalue, which separates it from the null space
+        K[first, first] = -2.0 * float(xp.max(xp.sum(xp.abs(K), axis=1))) or -1.0
+        values, vectors = arrays.eigh(K)
+        values, vectors = values[1:], vectors[:, 1:]
+        largest = float(xp.max(xp.abs(values))) if n > 1 else 0.0
+        values = xp.where(xp.abs(values) < n * EPS * largest, 0.0 * values, values)
+        return dual(arrays.add_outer(vectors, -c * v, v @ vectors), eigenvalues=values)
+    K = arrays.add_diagonal(K, ridge)
+    K[first, first] = ridge
+    L = arrays.cholesky(K)
+    if L is None:
+        return factorise_dual(matrix, targets, weights, None, phi)
+    reflected = arrays.add_outer(scaled + 0.0, -c * v, v @ scaled)
+    reflected[first, :] = 0.0
+    solved = solve_factorised(L, reflected)
+    inverse = arrays.invert_lower(L)
+    inverse[first, first] = 0.0  # on the axis of the bias
+    Q = arrays.add_outer(inverse, -c * (inverse @ v), v).T
+    return dual(Q, ridge=ridge, scaled=arrays.add_outer(solved, -c * v, v @ solved))

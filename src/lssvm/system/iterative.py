@@ -116,8 +116,8 @@ def solve(
     most = max(100, len(w) // 40)
     while True:
         # the accuracy of a factorisation is enough: its residual is a few rounding errors of |A| |x|
-        bound = np.maximum(RESIDUAL * _lengths(right), 4.0 * EPS * norm * _lengths(unknown))
-        open_rows = np.flatnonzero(~(_lengths(rest) <= bound))
+        bound = np.maximum(RESIDUAL * np.linalg.norm(right, axis=1), 4.0 * EPS * norm * np.linalg.norm(unknown, axis=1))
+        open_rows = np.flatnonzero(~(np.linalg.norm(rest, axis=1) <= bound))
         if not len(open_rows):
             break
         steps, taken = _descend(apply, precondition, u, rest[open_rows], 0.5 * bound[open_rows], most)
@@ -149,7 +149,7 @@ def _descend(
         total[active] += length * direction
         rest = rest - length * image
         rest -= np.outer(rest @ u, u)
-        keep = _lengths(rest) > bound
+        keep = np.linalg.norm(rest, axis=1) > bound
         if not keep.any():
             return total, taken
         active, bound, rest, direction, before = active[keep], bound[keep], rest[keep], direction[keep], product[keep]
@@ -157,7 +157,3 @@ def _descend(
         product = np.sum(rest * Z, axis=1)
         direction = Z + (product / before)[:, None] * direction
     return total, most
-
-
-def _lengths(V: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.einsum("ij,ij->i", V, V))

@@ -27,11 +27,11 @@ class Validation(Step):
     def __call__(self, problem: Problem) -> Problem:
         problem = as_requested(problem)
         if problem.is_known:
-            self._parts(problem)  # invalid parameters are reported even if there is nothing to choose
+            self._parts(problem)  # Invalid parameters are reported even if there is nothing to choose.
             return problem
         start = tuned(problem)
         free = start.paths["LeaveOneOut"].get("free", [False] * len(start.kernel.leaves))
-        # robust weights are those of the fit to all rows
+        # Robust weights are those of the fit to all rows.
         held = start if start.robust is None else start.replace(weights=start.solve().weights)
         parts = self._parts(problem)
         trained, rows = self._trained(held, parts), np.unique(np.concatenate(parts))
@@ -66,21 +66,21 @@ class Validation(Step):
         return start.replace(kernel=kernel, C=C, paths={**start.paths, type(self).__name__: path})
 
     def _parts(self, problem: Problem) -> list[np.ndarray]:
-        """The row numbers of every validation set."""
+        """Return the row numbers of every validation set."""
         raise TypeError(f"{type(self).__name__} does not define _parts(problem).")
 
     def _trained(self, problem: Problem, parts: list[np.ndarray]) -> Problem:
-        """The problem that is factorised."""
+        """Return the problem that is factorised."""
         return problem
 
     def _residuals(self, problem: Problem, factor: Factor, values: Sequence[float], parts: list[np.ndarray]) -> Any:
-        """By value of C: the residuals of the rows of all validation sets (sorted), each without its set."""
+        """Return, for each value of C, the residuals of all rows of validation sets (sorted), each without its set."""
         rows = np.unique(np.concatenate(parts))
         return [arrays.to_numpy(factor.block_residuals(parts, C))[rows] for C in values]
 
 
 def is_splitter(splitter: Any) -> bool:
-    """True for splitters of scikit-learn; TypeError for anything else."""
+    """Return True for splitters of scikit-learn, and raise TypeError for anything else."""
     if isinstance(splitter, type):
         raise TypeError(f"KFold: splitter={splitter.__name__} is a class: write {splitter.__name__}().")
     if (not callable(getattr(splitter, "split", None))) or isinstance(splitter, (str, dict)):
@@ -90,8 +90,8 @@ def is_splitter(splitter: Any) -> bool:
     return True
 
 
-Splits = Annotated[int, integer("an integer of at least 2", 2)]
-Splitter = Annotated[Any, Rule("a splitter", is_splitter)]
+Count = Annotated[int, integer("an integer of at least 2", 2)]
+Splitter = Annotated[Any, Rule("a splitter", is_splitter)] | None
 
 
 class KFold(Validation):
@@ -130,16 +130,10 @@ class KFold(Validation):
     """
 
     def __init__(
-        self,
-        n_splits: Splits = 10,
-        splitter: Splitter | None = None,
-        groups: List | None = None,
-        random_state: Seed = 0,
+        self, n_splits: Count = 10, splitter: Splitter = None, groups: List | None = None, random_state: Seed = 0
     ) -> None:
-        self.n_splits = n_splits
-        self.splitter = splitter
-        self.groups = groups
-        self.random_state = random_state
+        self.n_splits, self.splitter = n_splits, splitter
+        self.groups, self.random_state = groups, random_state
 
     def _parts(self, problem: Problem) -> list[np.ndarray]:
         from sklearn import model_selection
@@ -278,7 +272,7 @@ class LeaveBlockOut(Validation):
         return "h"
 
     def _parts(self, problem: Problem) -> list[np.ndarray]:
-        """The block about every row of positive weight."""
+        """Return the block about every row of positive weight."""
         rows, h = problem.rows, self.h
         parts = [rows[np.abs(rows - row) <= h] for row in rows]
         if max(map(len, parts)) > len(rows) - 2:
@@ -293,7 +287,7 @@ class LeaveBlockOut(Validation):
 
 
 def block_residuals(factor: Factor, C: float, h: int) -> np.ndarray:
-    """y_i - f_(B)(x_i) of every row i of positive weight, without the rows B whose numbers differ by at most h.
+    """Return y_i - f_(B)(x_i) for every row i of positive weight; numbers of the rows B differ from i by at most h.
 
     The residuals of a block solve a small system M_BB r_B = s_B (see `System.band`), of which only the row of i is
     kept. Positions outside of a block get the equation r = 0.
