@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
+from sklearn import config_context
 from sklearn.datasets import load_iris, make_friedman1
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import GroupKFold, PredefinedSplit, ShuffleSplit, TimeSeriesSplit
@@ -942,6 +943,19 @@ def test_a_constant_is_predicted_on_a_measured_basis(small_sizes, value):
     X = np.random.default_rng(0).standard_normal((300, 2))
     model = LSSVR(steps=[sparsify.Random(random_state=0)]).fit(X, np.full(300, value))
     assert_allclose(model.predict(X[:3]), value, rtol=1e-12)
+
+
+def test_blocks_of_rows_do_not_change_the_errors_of_C():
+    """The limit of the residuals is that of all rows, also if only a few fit in a block."""
+    X, y = make_friedman1(60, 5, noise=1.0, random_state=0)
+    factor = Problem(RBF(1.0), X, y[:, None], np.ones(60)).factorise(1e-6, every=True, quick=True)
+    C = np.geomspace(1e-2, 1e6, 9).tolist()
+    whole = tune.choose_C.loo_errors(factor, C)
+    with config_context(working_memory=1e-3):
+        assert_allclose(tune.choose_C.loo_errors(factor, C), whole, rtol=1e-12)
+    residuals = np.stack([factor.fit(value).loo_residuals[:, 0] / y.std() for value in C])
+    limit = tune.constants.CONSTANTS.outlier * np.quantile(np.abs(residuals), 0.9, axis=1)[:, None]
+    assert_allclose(whole, np.mean(np.clip(residuals, -limit, limit) ** 2, axis=1), rtol=1e-9)
 
 
 def test_a_rare_class_is_in_the_sample():

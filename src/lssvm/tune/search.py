@@ -209,9 +209,8 @@ def _similar(kernel: Kernel, earlier: Sequence[Found]) -> tuple[Found | None, Fo
 def _common_widths(problem: Problem, sample: Problem, method: str, record: Bunch) -> tuple[Candidate, float]:
     """Return the candidate with the best common width of a grid, and the best log width of its narrower half.
 
-    # that a common width can do. The search would rarely leave it, so widths per column start from a moderate one.
-    factor = math.exp(min(common.moderate - WidthSearch(criterion, kernel, common.candidate).widest, 0.0))
-    narrower = lambda _, sigma: factor * sigma  # noqa: E731
+    Constant columns get infinite widths, since nothing is known about their effect on new rows. Identical leaves start
+    from different widths: with equal widths they would have the same gradient, and stay equal.
     """
     kernel, inputs = problem.kernel, problem.spreads.varying_inputs
     leaves = [repr(leaf) if leaf.sigma is None else "" for leaf in kernel.leaves]
@@ -244,17 +243,10 @@ def _widths_per_column(common: Found, method: str, iterations: int | None, *, me
     problem, criterion, kernel = common.requested, common.criterion, common.requested.kernel
     constant, inputs = problem.spreads.constant, problem.inputs
     # A very wide common width with a large C amounts to a polynomial. If most columns are irrelevant, this is the best
-<<<<<<< HEAD
-    # that a common width can do, and the search rarely leaves it: widths per column start from a moderate one.
-    factor = math.exp(min(common.moderate - WidthSearch(criterion, kernel, common.candidate).widest, 0.0))
-    narrower = lambda _, sigma: factor * sigma  # noqa: E731
-=======
     # that a common width can do. The search would rarely leave it, so widths per column start from a moderate one.
-    widest = float(np.max(WidthSearch(criterion, kernel, common.candidate).relative, initial=-math.inf))
-    factor = math.exp(min(common.moderate - widest, 0.0))
+    factor = math.exp(min(common.moderate - WidthSearch(criterion, kernel, common.candidate).widest, 0.0))
 
-    narrower = lambda _, sigma: np.where(constant, math.inf, factor * sigma)  # noqa: E731
->>>>>>> main
+    narrower = lambda _, sigma: factor * sigma  # noqa: E731
     start = replace(common, candidate=changed_widths(common.candidate, kernel, narrower, many=True))
     if factor != 1.0:
         start = replace(start, candidate=with_errors(criterion.problem, [start.candidate.kernel], criterion.record)[0])
