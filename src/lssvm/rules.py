@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from types import FunctionType
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import numpy as np
 
@@ -42,11 +42,6 @@ class Rule:
     def __or__(self, other: Rule) -> Rule:
         meaning = f"{self.meaning} or {other.meaning}"
         return Rule(meaning, lambda value: self.holds(value) or other.holds(value), self.objects or other.objects)
-
-
-def optional(rule: Rule) -> Rule:
-    """None, or what the rule allows."""
-    return Rule(f"{rule.meaning} or None", lambda value: value is None or rule.holds(value), rule.objects)
 
 
 def number(meaning: str, low: float, high: float = LARGEST, kind: Any = Real) -> Rule:
@@ -108,10 +103,9 @@ Penalty = Annotated[float, number("positive and finite", 1e-300)]  # C of a fitt
 List = Annotated[ArrayLike, Rule("a list", lambda value: as_array(value).ndim == 1)]
 Seed = Annotated[
     Any,
-    optional(
-        integer("an integer from 0 to 4294967295", 0, 2**32 - 1)
-        | Rule("a RandomState", lambda value: value is np.random or isinstance(value, np.random.RandomState))
-    ),
+    integer("an integer from 0 to 4294967295", 0, 2**32 - 1)
+    | Rule("a RandomState", lambda value: value is np.random or isinstance(value, np.random.RandomState))
+    | Rule("None", lambda value: value is None),
 ]
 
 
@@ -156,16 +150,16 @@ def rules_of(owner: Any) -> dict[str, Rule]:
         hints = get_type_hints(owner if isinstance(owner, FunctionType) else owner.__init__, include_extras=True)
     except Exception:  # annotations of users may be any text
         return {}
-    return {name: rule for name, hint in hints.items() if (rule := _rule(hint)) is not None}
-
-
-def _rule(hint: Any) -> Rule | None:
-    """The rule in an annotated type, or in one that may also be None."""
-    parts = get_args(hint)
-    if get_origin(hint) is Annotated:
-        return parts[1] if isinstance(parts[1], Rule) else None
-    rule = _rule(parts[0]) if parts[1:] == (type(None),) else None
-    return None if rule is None else optional(rule)
+    found = {}
+    for name, hint in hints.items():
+        parts = get_args(hint)
+        is_optional = parts[1:] == (type(None),)
+        rule = getattr(parts[0] if is_optional else hint, "__metadata__", (None,))[0]
+        if isinstance(rule, Rule):
+            # None is checked first, because conditions may raise errors for it
+            holds = (lambda value, rule=rule: value is None or rule.holds(value)) if is_optional else rule.holds
+            found[name] = Rule(f"{rule.meaning} or None" if is_optional else rule.meaning, holds, rule.objects)
+    return found
 
 
 def violations(owner: Any, place: str = "") -> Iterator[tuple[str, Exception]]:

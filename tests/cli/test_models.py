@@ -135,7 +135,7 @@ def test_inspect_shows_the_settings_of_one_model_and_the_members_of_a_stack(run,
 def test_a_stack_goes_through_every_command(run, folder, task, monkeypatch):
     """A default that is a stack: fit, predict, inspect, report and export."""
     stack = kernels.Stack([kernels.RBF(), kernels.Matern(nu=0.5), kernels.Linear()])
-    monkeypatch.setattr("lssvm.estimators.planning.default_kernel", lambda classification: stack)
+    monkeypatch.setattr("lssvm.estimators.planning.DEFAULT_KERNELS", {True: stack, False: stack})
     target = {"regression": "price", "classification": "city"}[task]
     result = run("fit", "people.csv", "-y", target, "-o", "m.lssvm", "--report", "m.html")
     assert result.exit_code == 0, result.output

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import warnings
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from time import perf_counter
@@ -78,8 +79,7 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
         raise click.UsageError(f"--{misplaced[0]} {what}: omit it, or use --task classification.")
     model: Any = LSSVC(**parameters) if roles.labels else LSSVR(**parameters)
     rows = Rows(source, roles, drop=missing == "drop")
-    with program.recorded_warnings() as raised:
-        _learn(model, rows, scans)
+    raised = _learn(model, rows, scans)
     seconds = {"read and check the table": read - start, "fit and tune": perf_counter() - read}
     file = source.name if data == "-" else os.path.basename(os.path.abspath(data))
     task = "classification" if roles.labels else "regression"
@@ -133,8 +133,11 @@ def demo(output: Path) -> None:
     program.print_path(output)
 
 
-def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> None:
-    """Fit a model to the rows of a table, in chunks if memory is short, and report what is odd about them."""
+def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> list[str]:
+    """Fit a model to the rows of a table, in chunks if memory is short, and report what is odd about them.
+
+    Returns the warnings of the library, which are printed at the end.
+    """
     from ..tables.cells import numbers_rows
     from ..tables.encoding import MOST_VALUES
     from .roles import listed
@@ -154,7 +157,8 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> None:
             say(f"column {name!r} numbers the rows: {remedy}")
     label = f"fitting {n_rows} rows, {counted(len(inputs), 'column')}"
     line = progress.Line(label) if program.shows_progress() else nullcontext(lambda share: None)
-    with line as listener, progress.listening(listener):
+    with line as listener, progress.listening(listener), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         model.fit_chunks(rows) if chunked else model.fit(X, y)
     dropped = len(rows.dropped) - target.missing
     if dropped:
@@ -163,6 +167,11 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> None:
     categories = [column for column in encoder.columns if column.kind == "category"] if encoder else []
     if categories:
         say(f"treated as categorical: {listed([f'{own.name!r} ({len(own.values)})' for own in categories])}")
+    # C and sigma are parameters in Python, not options of this program
+    raised = dict.fromkeys(str(warning.message).removesuffix(" Give C or sigma.") for warning in caught)
+    for message in raised:
+        say(f"warning: {message}")
+    return list(raised)
 
 
 def _needs_chunks(n_rows: int, n_columns: int) -> bool:

@@ -13,7 +13,7 @@ from contextlib import nullcontext, suppress
 from itertools import compress
 from math import inf, isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -22,32 +22,10 @@ from ..progress import counted
 from . import program
 from .program import FILE, main, printable, say
 
-if TYPE_CHECKING:
-    from .reading import Batch, Source
-    from .roles import Roles
-
 PIECE = 10_000  # number of rows predicted at once
 SEPARATOR = "; "  # between the classes of a set
 INTERVAL = "Add the bounds of prediction intervals with this coverage, e.g. 0.9."
 SET = "Add the set of classes that contains the actual class with this probability, e.g. 0.9."
-
-
-def load_with_table(path: str, data: str, reading: dict[str, Any]) -> tuple[Any, Roles, Source]:
-    """A model that was fitted to a table, the roles of its columns, and a table that has these columns."""
-    from ..persist import load
-    from .reading import open_table
-    from .roles import Roles
-
-    model = load(path)
-    if not hasattr(model, "feature_names_in_"):
-        what = "has no column names (it was fitted in Python to an array, or by version 0.1)"
-        raise ValueError(f"{path!r} {what}: use it from Python (lssvm.load), or fit it to a frame or with lssvm fit.")
-    if not hasattr(model, "classes_") and not model.fitted_.layout.single:
-        remedy = "use it from Python (lssvm.load), or fit one model for each"
-        raise ValueError(f"{path!r} predicts several targets: {remedy}.")
-    roles, source = Roles.of(model), open_table(data, **reading)
-    roles.check(source)
-    return model, roles, source
 
 
 def model_facts(model: Any) -> dict[str, Any]:
@@ -98,7 +76,7 @@ def predict(model: str, data: str, output: Path | None, raw: bool, as_json: bool
     program.check_output(output, "-o", model, data)
     if output is None:
         program.check_standard_output("give -o FILE")
-    from .roles import listed
+    from .roles import listed, load_with_table
 
     interval, coverage, proba = (options.pop(name) for name in ("interval", "coverage", "proba"))
     fitted, roles, source = load_with_table(model, data, options)
@@ -122,16 +100,15 @@ def predict(model: str, data: str, output: Path | None, raw: bool, as_json: bool
             _count_unknown(fitted, X, unknown)
             columns = _predictions(fitted, X, interval, coverage, proba)
             if scored:
-                losses = _losses(roles, batch, columns["prediction"])
+                losses = roles.losses(batch, columns["prediction"])
                 loss, n_scored = loss + sum(losses), n_scored + len(losses)
             text = _json_lines(columns) if as_json else _csv_lines(zip(*columns.values(), strict=True), raw)
             text = printable(text) if on_terminal else text
             if not (batch.start or as_json):  # only after the first rows are predicted: a failure writes nothing
-                header = printable(_csv_lines([columns]))  # labels must not control a terminal, wherever it is read
-                text = header + text
+                text = printable(_csv_lines([columns])) + text  # labels must not control a terminal
             click.echo(text.encode(), file, nl=False)
             if output is not None:
-                program.show_rows("predicting", batch.start + batch.rows)
+                program.progress_line(f"predicting: {counted(batch.start + batch.rows, 'row')}")
     if unknown:
         named = [f"{category} ({counted(count, 'row')})" for category, count in unknown.most_common()]
         say(f"categories unknown to the model, treated as different from all known ones: {listed(named)}")
@@ -162,18 +139,6 @@ def _predictions(fitted: Any, X: Any, interval: float | None, coverage: float | 
         names = [f"P({label})" for label in fitted.classes_]
         columns |= zip(names, fitted.predict_proba(X).T.tolist(), strict=True)
     return columns
-
-
-def _losses(roles: Roles, batch: Batch, predicted: list[Any]) -> list[float]:
-    """The squared error of each row with a target; for classes, whether it is wrong."""
-    import numpy as np
-
-    try:
-        y, use = roles.targets(batch)
-    except ValueError:  # a column of the same name with other contents
-        return []
-    found, y = np.asarray(predicted)[use], y[use]
-    return np.asarray(found != y if roles.labels else (found - y) ** 2, dtype=float).tolist()
 
 
 def _is_formula(label: Any) -> bool:
@@ -220,7 +185,7 @@ def report(model: str, data: str | None, output: Path, **reading: Any) -> None:
     if data is None:
         fitted = load(model)
     else:
-        from .roles import Rows
+        from .roles import Rows, load_with_table
 
         fitted, roles, source = load_with_table(model, data, reading)
         if roles.target is None:

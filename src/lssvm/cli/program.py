@@ -6,9 +6,6 @@ import json
 import os
 import re
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
@@ -19,7 +16,6 @@ import click
 
 from .. import progress
 from ..files import is_stream, writable
-from ..progress import counted
 
 # Control characters other than tab and line break, direction overrides, lone surrogates
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -172,19 +168,6 @@ def say(text: str) -> None:
     click.echo(_one_line(text), err=True)
 
 
-@contextmanager
-def recorded_warnings() -> Iterator[list[str]]:
-    """Collect the warnings of the library; they are printed at the end."""
-    messages: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield messages
-    # C and sigma are parameters in Python, not options of this program
-    messages += dict.fromkeys(str(warning.message).removesuffix(" Give C or sigma.") for warning in caught)
-    for message in messages:
-        say(f"warning: {message}")
-
-
 # Progress -------------------------------------------------------------------------------------------------------------
 def shows_progress() -> bool:
     """Whether to show progress: only on a terminal, and not with --json."""
@@ -196,8 +179,3 @@ def progress_line(text: str) -> None:
     """Print a line that the next one replaces, on a terminal."""
     if shows_progress():
         progress.write(sys.stderr, f"\r\x1b[K{text}")
-
-
-def show_rows(label: str, rows: int) -> None:
-    """Show how many rows have been read or predicted."""
-    progress_line(f"{label}: {counted(rows, 'row')}")

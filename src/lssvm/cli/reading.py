@@ -228,14 +228,10 @@ def _open_text(
         decimal = ","
         notes.append("numbers are written with a decimal comma")
     formats = pyarrow.csv.ParseOptions(delimiter=found, newlines_in_values=True)
-    blocks = pyarrow.csv.ReadOptions(
-        use_threads=False,  # messages then contain the numbers of rows
-        block_size=max(BLOCK_BYTES, 16 * max(sum(map(len, record)) + len(record) for record in head)),
-        column_names=names,
-        skip_rows=above,
-        skip_rows_after_names=header is not False,
-        encoding="utf8" if encoding == "utf-8-sig" else encoding,
-    )
+    longest = max(sum(map(len, record)) + len(record) for record in head)
+    place: dict[str, Any] = {"column_names": names, "skip_rows": above, "skip_rows_after_names": header is not False}
+    place |= {"block_size": max(BLOCK_BYTES, 16 * longest), "encoding": encoding.replace("utf-8-sig", "utf8")}
+    blocks = pyarrow.csv.ReadOptions(use_threads=False, **place)  # messages then contain the numbers of rows
 
     def read(wanted: list[str], rows: int) -> Iterator[Any]:
         texts = pyarrow.csv.ConvertOptions(

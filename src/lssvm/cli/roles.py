@@ -11,10 +11,11 @@ from typing import Any
 import click
 import numpy as np
 
+from ..persist import load
 from ..progress import counted
 from ..tables.cells import ABSENT, DATE, MOST_LABELS, SIGNED, ColumnScan, is_number, texts_of
-from .program import show_rows
-from .reading import BATCH_CELLS, Batch, Source, TableError, odd_cells, plain_name, quoted
+from .program import progress_line
+from .reading import BATCH_CELLS, Batch, Source, TableError, odd_cells, open_table, plain_name, quoted
 
 MOST_CLASSES = 10  # integers with at most this many distinct values are classes
 REPEATED = 5  # integers with as many rows per distinct value may be classes: 3 of 29 public regression tables
@@ -43,13 +44,6 @@ class Roles:
         labels = {"U": "text"}.get(model.classes_.dtype.kind, "number") if hasattr(model, "classes_") else ""
         return cls(target, labels, inputs, known)
 
-    def check(self, source: Source) -> None:
-        """Raise TableError if the table lacks columns."""
-        absent = [name for name in self.inputs if name not in source.names]
-        if absent:
-            lacking = f"{counted(len(absent), 'column')} that the model needs: {listed(absent)}"
-            raise TableError(f"{source.name} lacks {lacking}. {_closest(absent[0], source)}")
-
     def frame(self, batch: Batch) -> Any:
         """The input columns of a batch as a pyarrow table, which the estimators accept."""
         import pyarrow
@@ -77,6 +71,32 @@ class Roles:
         values = batch.numbers(self.target, "correct it; the model was fitted to numbers")
         present = ~np.isnan(values)
         return (np.where(present, values, 0.0).astype(np.int64) if self.labels else values), present
+
+    def losses(self, batch: Batch, predicted: list[Any]) -> list[float]:
+        """The squared error of each row with a target; for classes, whether it is wrong."""
+        try:
+            y, present = self.targets(batch)
+        except ValueError:  # a column of the same name with other contents
+            return []
+        found, y = np.asarray(predicted)[present], y[present]
+        return np.asarray(found != y if self.labels else (found - y) ** 2, dtype=float).tolist()
+
+
+def load_with_table(path: str, data: str, reading: dict[str, Any]) -> tuple[Any, Roles, Source]:
+    """A model that was fitted to a table, the roles of its columns, and a table that has these columns."""
+    model = load(path)
+    if not hasattr(model, "feature_names_in_"):
+        what = "has no column names (it was fitted in Python to an array, or by version 0.1)"
+        raise ValueError(f"{path!r} {what}: use it from Python (lssvm.load), or fit it to a frame or with lssvm fit.")
+    if not hasattr(model, "classes_") and not model.fitted_.layout.single:
+        remedy = "use it from Python (lssvm.load), or fit one model for each"
+        raise ValueError(f"{path!r} predicts several targets: {remedy}.")
+    roles, source = Roles.of(model), open_table(data, **reading)
+    absent = [name for name in roles.inputs if name not in source.names]
+    if absent:
+        lacking = f"{counted(len(absent), 'column')} that the model needs: {listed(absent)}"
+        raise TableError(f"{source.name} lacks {lacking}. {_closest(absent[0], source)}")
+    return model, roles, source
 
 
 @dataclass
@@ -123,7 +143,7 @@ def scan(source: Source, names: Sequence[str]) -> dict[str, ColumnScan]:
     for batch in source.batches(names):
         for name, column in found.items():
             column.add(batch.columns[name], batch.rows, source.decimal, batch.number)
-        show_rows("reading", batch.start + batch.rows)
+        progress_line(f"reading: {counted(batch.start + batch.rows, 'row')}")
     return found
 
 

@@ -7,7 +7,6 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -53,9 +52,8 @@ NO_GROUPS = (
 
 
 # What is reported of a fit while it runs: the line of verbose=1, and scikit-learn's callbacks (1.9 and later) --------
-def with_callbacks(method: Method) -> Method:
-    """Decorate a method that fits, so that callbacks are torn down at its end; the type is that of the method."""
-    return _with_callbacks(method)
+# decorates a method that fits, so that callbacks are torn down at its end
+with_callbacks: Callable[[Method], Method] = _with_callbacks
 
 
 @contextmanager
@@ -115,13 +113,9 @@ def is_additive(model: BaseLSSVM) -> bool:
     kernel: Any = getattr(model, "kernel_", model.kernel)
     parts = kernel.parts if getattr(kernel, "is_stack", False) else (kernel,)
     if not all(isinstance(part, Additive) for part in parts):
-        raise AttributeError(
-            f"components needs an additive model, got kernel={kernel!r}: use kernel=kernels.Additive(...)."
-        )
+        raise AttributeError(f"components needs an additive kernel, got {kernel!r}: use kernel=kernels.Additive(...).")
     if len(parts) > 1 and isinstance(model, ClassifierMixin):
-        raise AttributeError(
-            "A stack of classifiers averages probabilities, which are not sums of components: see members_."
-        )
+        raise AttributeError("The probabilities of a stack of classifiers are not sums of components: see members_.")
     if len({str(part.groups) for part in parts}) > 1:
         raise AttributeError("The members of this stack have components of different columns: see members_.")
     return True
@@ -135,7 +129,7 @@ def publish(model: Any, fitted: FittedModel, *, refined: bool = False) -> Any:
     attributes = fitted.attributes()
     if fitted.is_listed:
         pairs = [(unfitted(model, kernel=member.asked[0]), FittedModel((member,))) for member in fitted.members]
-        attributes["members_"] = [publish(own, single) for own, single in pairs]
+        attributes["members_"] = [publish(*pair) for pair in pairs]
     kept = {name: value for name, value in vars(model).items() if refined or not name.endswith("_")}
     model.__dict__ = {**kept, **attributes, "fitted_": fitted}
     return model
@@ -188,10 +182,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             value = params.get(outer, known.get(outer))
             if inner and outer in known and not hasattr(value, "set_params"):
                 example = {"kernel": "kernels.RBF()", "robust": "robust.Hampel()"}.get(outer, "...")
-                raise ValueError(
-                    f"{name}: {outer} is {value!r}, which has no parameter {inner!r}: give an object that has it, e.g. "
-                    f"{type(self).__name__}({outer}={example})."
-                )
+                remedy = f"give an object that has it, e.g. {type(self).__name__}({outer}={example})."
+                raise ValueError(f"{name}: {outer} is {value!r}, which has no parameter {inner!r}: {remedy}")
         return super().set_params(**params)
 
     @with_callbacks
@@ -230,8 +222,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             solved = self._solve(problems, table.layout, given)
             fitted = FittedModel.combine([member for member, _ in solved], self.steps, is_stack=is_stack)
             fits = [member.fit for member in fitted.members]
-            kept = [problem for member, problem in solved if any(member.fit is fit for fit in fits)]
-            tuned = [problem for problem in kept if problem is not None and (problem.kernel.leaves or not is_stack)]
+            tuned = [problem for one, problem in solved if problem is not None and any(one.fit is fit for fit in fits)]
+            tuned = [problem for problem in tuned if problem.kernel.leaves or not is_stack]
             if tuned:
                 warn_at_edge(tuned)
             worst, rows = max(fits, key=lambda fit: fit.rounding), fitted.loo_values
@@ -265,11 +257,11 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
                 fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
                 problem, fit = refit_stably(problem, fit, planning.retuned)
                 describe(problem, fit)
-                parts = {"problem": problem.replace(fitted=None), "path": planning.main_path(problem)}
+                targets = None if fit.loo_residuals is None else problem.y
+                parts = {"path": planning.main_path(problem), "sample_weight": given, "targets": targets}
                 rows = arrays.take(problem.X, problem.rows)
-                member = Member.of(layout, fit, problem.asked, rows, sample_weight=given, **parts)
-                member = member if member.deferred else replace(member, targets=problem.y).completed()
-                found.append((member, tuned))
+                member = Member.of(layout, fit, problem.asked, rows, problem=problem.replace(fitted=None), **parts)
+                found.append((member if targets is None else member.completed(), tuned))
         return found
 
     def __getattr__(self, name: str) -> Any:
@@ -295,9 +287,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         """
         self._completed()
         if "loo_residuals_" not in vars(self):
-            raise ValueError(
-                "The model does not keep enough rows for leave_one_out(): use fit, or fit_chunks(leave_one_out='rows')."
-            )
+            remedy = "use fit, or fit_chunks(leave_one_out='rows')."
+            raise ValueError(f"The model does not keep enough rows for leave_one_out(): {remedy}")
         return self
 
     def _completed(self) -> FittedModel:

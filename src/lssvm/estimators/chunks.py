@@ -18,7 +18,7 @@ from ..problem import Fit, Problem, warn_of_rounding
 from ..progress import counted
 from ..sparsify import Given, Random
 from ..stream.sources import SAMPLE_ROWS, SameRows, Scan, Source, as_source, fingerprint, label_totals, sample_rows
-from ..stream.sums import Passes, as_loo_sample, fit_chunks, resumed, start_stream
+from ..stream.sums import Passes, Stream, as_loo_sample, fit_chunks, resumed, start_stream
 from ..tune.leave_one_out import tuned
 from .base import BaseLSSVM, followed, publish, with_callbacks
 from .fitted import FittedModel, Member
@@ -32,8 +32,9 @@ KEPT_ROWS = 1_000_000  # largest number of rows for which fit_chunks keeps per-r
 def adds_chunks(model: BaseLSSVM) -> bool:
     """Check that the model can be computed from sums over chunks; raise AttributeError if it cannot."""
     weights, steps = getattr(model, "class_weight", None), model.steps if isinstance(model.steps, Sequence) else ()
-    whole = [step for step in steps if getattr(step, "needs_all_rows", False) is True]
-    refused = [f"{step!r}, which needs all rows at once: use fit." for step in whole]
+    refused = [
+        f"{s!r}, which needs all rows at once: use fit." for s in steps if getattr(s, "needs_all_rows", 0) is True
+    ]
     if model.robust is not None:
         refused.append(f"robust={model.robust!r}, which needs the residuals of all rows: use fit or fit_chunks.")
     if getattr(model.kernel, "is_precomputed", False):
@@ -79,30 +80,26 @@ class ChunkedLSSVM(BaseLSSVM):
         -------
         self
         """
-        with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
-            return self._add_chunk(X, y, sample_weight)
+        return self._add_chunk(X, y, sample_weight)
 
     def _add_chunk(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
-        if arrays.is_dask(X):
-            raise TypeError(
-                "partial_fit takes rows in memory, but X is a Dask collection: use fit, or pass one block at a time."
-            )
-        before: FittedModel | None = vars(self).get("fitted_")
-        layout = None if before is None else before.layout
-        known = None if layout is None else layout.classes
-        if classes is not None and known is not None and not np.array_equal(np.unique(classes), known):
-            raise ValueError(
-                f"classes={classes!r} differs from the classes of the first call, {known.tolist()}: give the same "
-                "classes."
-            )
-        table = self._read(X, y, sample_weight, layout, classes=classes)
-        if before is None:
-            problems, is_stack = plan(self, table, chunked=True)
-            parts, shares = list[Member | Problem](problems), None
-        else:
-            parts, is_stack, shares = list(before.members), before.is_listed, before.shares
-        members = progress.each(lambda part: self._with_chunk(part, table), parts)
-        return publish(self, FittedModel.combine(members, self.steps, is_stack=is_stack, shares=shares))
+        with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
+            if arrays.is_dask(X):
+                raise TypeError("partial_fit takes rows in memory, but X is a Dask collection: use fit, or a block.")
+            before: FittedModel | None = vars(self).get("fitted_")
+            layout = None if before is None else before.layout
+            known = None if layout is None else layout.classes
+            if classes is not None and known is not None and not np.array_equal(np.unique(classes), known):
+                found = f"classes={classes!r} differs from the classes of the first call"
+                raise ValueError(f"{found}, {known.tolist()}: give the same classes.")
+            table = self._read(X, y, sample_weight, layout, classes=classes)
+            if before is None:
+                problems, is_stack = plan(self, table, chunked=True)
+                parts, shares = list[Member | Problem](problems), None
+            else:
+                parts, is_stack, shares = list(before.members), before.is_listed, before.shares
+            members = progress.each(lambda part: self._with_chunk(part, table), parts)
+            return publish(self, FittedModel.combine(members, self.steps, is_stack=is_stack, shares=shares))
 
     def _with_chunk(self, part: Member | Problem, table: Table) -> Member:
         """A member with the rows of one more chunk; for the first chunk, the member of a problem."""
@@ -124,9 +121,8 @@ class ChunkedLSSVM(BaseLSSVM):
         with last:
             stream = stream.add(table.X, table.targets, table.weights)
             coef, intercept = stream.solve()
-        kernel, points = stream.whitening.kernel, stream.points
-        fit = without_rows(kernel, stream.C, points, coef, intercept)
-        return Member.of(layout, fit, asked, points, slopes=slopes, stream=stream)
+        fit = without_rows(stream, coef, intercept)
+        return Member.of(layout, fit, asked, stream.points, slopes=slopes, stream=stream)
 
     @with_callbacks
     def fit_chunks(
@@ -175,9 +171,8 @@ class ChunkedLSSVM(BaseLSSVM):
             by_row = getattr(step, "by_row", "")
             if by_row:
                 remedy = "give the points themselves" if isinstance(step, Given) else "use fit, or omit the argument"
-                raise ValueError(
-                    f"{type(step).__name__}: {by_row} refers to row numbers, which chunks do not have: {remedy}."
-                )
+                what = f"{type(step).__name__}: {by_row} refers to row numbers"
+                raise ValueError(f"{what}, which chunks do not have: {remedy}.")
         reader = ChunkReader(unfitted(self), first_layout(self, *source.first()[:2]))
         scan = source.reduce(reader.scan)
         reader, table = reader.after(scan)
@@ -186,15 +181,19 @@ class ChunkedLSSVM(BaseLSSVM):
         found = progress.each(lambda problem: self._fit_passes(problem, *parts), problems)
         fitted = FittedModel.combine([member for member, _ in found], self.steps, is_stack=is_stack)
         publish(self, fitted)
-        if isinstance(source, DaskChunks):
+        if isinstance(source, DaskChunks):  # the per-row results are lazy Dask arrays
+            layout = reader.layout
+            outputs = () if layout.single else (layout.outputs,)
+            predictions = (outputs, np.float64) if layout.classes is None else ((), layout.classes.dtype)
+            kinds = [((), np.float64), ((), np.float64), (outputs, np.float64), predictions]
+            names = ("weights_", "leverage_", "loo_residuals_", "loo_predictions_")
             kept = [results for one, results in found if one in fitted.members]
-            lazy = [self._lazy_rows(source, results, reader.layout) for results in kept]
-            if is_stack:
-                for model, own in zip(self.members_, lazy, strict=True):
-                    model.__dict__.update(own)
-            if not fitted.is_stack or reader.layout.classes is None:
-                self.__dict__.update({name: fitted.average(own[name] for own in lazy) for name in lazy[0]})
-            if fitted.is_stack and reader.layout.classes is None:
+            lazy = [dict(zip(names, source.rows(results, kinds), strict=True)) for results in kept]
+            for model, own in zip(self.members_ if is_stack else (), lazy, strict=is_stack):
+                vars(model).update(own)
+            if not fitted.is_stack or layout.classes is None:
+                self.__dict__.update({name: fitted.average(own[name] for own in lazy) for name in names})
+            if fitted.is_stack and layout.classes is None:
                 self.press_ = float(np.sum(arrays.to_numpy(self.weights_) @ arrays.to_numpy(self.loo_residuals_) ** 2))
         return self
 
@@ -210,15 +209,14 @@ class ChunkedLSSVM(BaseLSSVM):
         count = 2 + 3 * (0 if problem.robust is None else problem.robust.iterations)  # passes, as a rule
         expected = [progress.expect(lambda: progress.work(total, BASIS_SIZE)) for _ in range(count)]
         stream = start_stream(tuned(run_steps(problem, self._chunk_steps())))
-        passes, kernel, points = Passes(stream.whitening, problem.robust), stream.whitening.kernel, stream.points
+        passes, points = Passes(stream.whitening, problem.robust), stream.points
         same = SameRows(source, reader.rows, reader.compared, scan.fingerprint, iter(expected))
         fit = fit_chunks(same, passes, total, 1.0 / stream.C, loo=leave_one_out != "none", keep=keep)
         (few,) = fit.passes.loo(fit.solved, True, 0, table.X, table.targets, table.weights).rows
         targets, own, *others = fit.rows() if keep else few
-        solution = without_rows(kernel, stream.C, points, fit.coef, fit.solved[0].intercept)
-        names = ("weights", "residuals", "leverage", "loo_residuals")
-        results: dict[str, Any] = dict(zip(names, others, strict=True))
-        whole = replace(solution, **results)
+        solution = without_rows(stream, fit.coef, fit.solved[0].intercept)
+        results = zip(("weights", "residuals", "leverage", "loo_residuals"), others, strict=True)
+        whole = replace(solution, **dict[str, Any](results))
         sample = as_loo_sample(fit.passes.whitening, fit.solved, total, table.X, *few)
         warn_of_rounding(fit.rounding(sample, points, stream.C), stream.C)
         rows = {"targets": targets, "sample_weight": layout.sample_weights(targets, own)} if keep else {}
@@ -228,22 +226,15 @@ class ChunkedLSSVM(BaseLSSVM):
             member = replace(member, slopes=member.slopes_of(targets, own, whole))
         return member, functools.partial(chunk_results, reader, fit.passes, fit.solved)
 
-    def _lazy_rows(self, source: DaskChunks, function: Any, layout: Layout) -> dict[str, Any]:
-        """The per-row results, as lazy Dask arrays."""
-        outputs = () if layout.single else (layout.outputs,)
-        named = (outputs, np.float64) if layout.classes is None else ((), layout.classes.dtype)
-        kinds = [((), np.float64), ((), np.float64), (outputs, np.float64), named]
-        names = ("weights_", "leverage_", "loo_residuals_", "loo_predictions_")
-        return dict(zip(names, source.rows(function, kinds), strict=True))
-
     def _chunk_steps(self) -> Any:
         return (Random(BASIS_SIZE, random_state=0),) if self.steps is None else self.steps
 
 
-def without_rows(kernel: Any, C: float, points: Array, coef: Array, intercept: Array) -> Fit:
-    """A solution without per-sample results."""
+def without_rows(stream: Stream, coef: Array, intercept: Array) -> Fit:
+    """A solution without per-sample results, with the kernel, C and basis of a stream."""
     nothing: Any = None
-    return Fit(kernel, C, nothing, None, points, coef, intercept, nothing, nothing, nothing)
+    kernel, points = stream.whitening.kernel, stream.points
+    return Fit(kernel, stream.C, nothing, None, points, coef, intercept, nothing, nothing, nothing)
 
 
 @dataclass(frozen=True)
@@ -258,10 +249,8 @@ class ChunkReader:
         layout = self.layout
         expected = () if layout.single else (layout.outputs,)
         if tuple(np.shape(y)[1:]) != expected:
-            raise ValueError(
-                f"chunks: y has shape {np.shape(y)} in chunk {number}, but one row of y has shape {expected} in the "
-                "first chunk: give the same outputs in all chunks."
-            )
+            first = f"one row has shape {expected} in the first one: give the same outputs in all chunks."
+            raise ValueError(f"chunks: y has shape {np.shape(y)} in chunk {number}, but {first}")
         given = y
         try:
             _, X, y, weights = self.model._validated(X, y, layout=layout, sample_weight=weight, least=0, encode=False)

@@ -21,11 +21,11 @@ from ..problem import Fit, Problem, class_numbers, solve_classes
 from ..tune import LeaveOneOut
 from ..tune.classes import choose_classifier, with_C_of_more_rows
 from . import planning
-from .base import followed, on_rows, with_callbacks
+from .base import on_rows, with_callbacks
 from .chunks import ChunkedLSSVM, adds_chunks
-from .fitted import Member, require_loo
+from .fitted import Member
 from .layout import Layout, same_kind, winning_class
-from .validation import check_coverage, encoded_rows, score_of, validate
+from .validation import check_coverage, encoded_rows, require_loo, score_of, validate
 
 
 class LSSVC(ClassifierMixin, ChunkedLSSVM):
@@ -116,17 +116,12 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     def _solve(
         self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None
     ) -> list[tuple[Member, Problem | None]]:
-        found = []
-        for place, problem in enumerate(problems):
-            with progress.one_of(place, len(problems)):
-                found.append(self._solve_classes(problem, layout, given))
-        return found
-
-    def _solve_classes(self, problem: Problem, layout: Layout, given: Array | None) -> tuple[Member, Problem | None]:
-        """The classifier of one kernel."""
+        if len(problems) > 1:
+            return progress.each(lambda problem: self._solve([problem], layout, given)[0], problems)
+        problem = problems[0]
         plan = planning.class_plan(self, problem)
         if plan is None:
-            return super()._solve([problem], layout, given)[0]
+            return super()._solve(problems, layout, given)
         if self.kernel is None:
             problem = problem.replace(kernel=Choice([Matern(ard=True), RBF(ard=True)]))
         last = progress.expect(lambda: float(len(problem.rows)) ** 3)
@@ -134,28 +129,26 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         paths = problem.paths if record is None else {**problem.paths, LeaveOneOut.__name__: record}
         problem = problem.replace(kernel=setting.kernel, C=setting.C, paths=paths)
         coding = "one-vs-rest" if layout.single else setting.coding
-        if self.steps is None:
-            problem, steps = planning.with_class_basis(problem, setting.coding, setting.loss), []
+        if self.steps is not None:
+            problem = planning.run_steps(problem, [step for step in self.steps if not isinstance(step, LeaveOneOut)])
+        else:
+            problem = planning.with_class_basis(problem, setting.coding, setting.loss)
             if record is not None and self.C is None:
                 problem = with_C_of_more_rows(problem, setting, record)
-        else:
-            steps = [step for step in self.steps if not isinstance(step, LeaveOneOut)]
-        if setting.loss == "squared" and coding == "one-vs-rest":
-            with last:
-                return super()._solve([problem], layout, given, steps)[0]
-        problem = planning.run_steps(problem, steps)
         with last:
+            if setting.loss == "squared" and coding == "one-vs-rest":
+                return super()._solve([problem], layout, given, steps=[])
             member = self._of_any_loss(problem, layout, given, setting.loss, coding)
+        path = planning.main_path(problem)
         if record is None:
-            return replace(member, path=planning.main_path(problem)), None
-        rows = member.loo_values
-        assert rows is not None
+            return [(replace(member, path=path), None)]
+        rows: Any = member.loo_values
         places = np.arange(len(rows.codes)), rows.codes
         own = np.maximum(member.loo_probabilities(rows)[places], 1e-15)
         record.loo = float(np.average(-np.log(own), weights=rows.weights))
         wrong = class_numbers(rows.predicted) != rows.codes
         record.error_rate = float(np.average(wrong, weights=rows.weights))
-        return replace(member, path=Bunch(**{**record, **planning.main_path(problem)})), None
+        return [(replace(member, path=Bunch(**{**record, **path})), None)]
 
     def _of_any_loss(self, problem: Problem, layout: Layout, given: Any, loss: str, coding: str) -> Member:
         """The classifier of a problem whose parameters are all known, for any loss and coding."""
@@ -193,8 +186,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         -------
         self
         """
-        with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
-            return self._add_chunk(X, y, sample_weight, classes=classes)
+        return self._add_chunk(X, y, sample_weight, classes)
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, np.ndarray, np.ndarray]:
         """Validated rows, labels and sample weights."""
@@ -208,9 +200,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             if len(y):
                 check_classification_targets(y)
         except TypeError as error:
-            raise ValueError(
-                f"y contains labels of several types, which cannot be sorted ({error}): use one type."
-            ) from None
+            raise ValueError(f"y contains labels of several types ({error}): use one type.") from None
         except ValueError as error:
             raise ValueError(f"{error} Use LSSVR for numbers.") from None
         return layout, X, y, weights
@@ -219,25 +209,18 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         """The layout with the classes and their weights; `classes` are those of later rows as well."""
         found = labels if classes is None else np.unique(arrays.to_numpy(classes))
         if classes is None and labels.dtype.kind == "f" and rows > 20 and len(labels) > rows / 2:
-            raise ValueError(
-                f"Unknown label type: continuous. y has {len(labels)} distinct numbers in {rows} rows, and LSSVC "
-                "predicts classes: use LSSVR for numbers, or convert y to integers or text if they are labels."
-            )
+            what = f"Unknown label type: continuous. y has {len(labels)} distinct numbers in {rows} rows"
+            raise ValueError(f"{what}: use LSSVR for numbers, or convert labels to integers or text.")
         if len(found) < 2:
             raise ValueError(f"y contains only one class, {found.tolist()[0]!r}: a classifier needs at least 2.")
         factors = class_factors(self.class_weight, found, totals)
         empty = labels[totals * factors == 0].tolist() if classes is None else []  # no row can be assigned to these
         if len(found) - len(empty) < 2:
-            raise ValueError(
-                f"sample_weight and class_weight leave fewer than 2 of the classes {found.tolist()} with positive "
-                "weight: at least 2 are needed."
-            )
+            what = f"sample_weight and class_weight leave fewer than 2 of the classes {found.tolist()}"
+            raise ValueError(f"{what} with positive weight: at least 2 are needed.")
         if empty:
-            warnings.warn(
-                f"No row of the class {empty[0]!r} has positive weight: its probabilities mean nothing. Remove "
-                "its rows.",
-                stacklevel=arrays.user_level(),
-            )
+            what = f"No row of the class {empty[0]!r} has positive weight: its probabilities mean nothing."
+            warnings.warn(f"{what} Remove its rows.", stacklevel=arrays.user_level())
         outputs = 1 if len(found) == 2 else len(found)
         return replace(layout, single=len(found) == 2, outputs=outputs, classes=found, class_factors=factors)
 
@@ -303,8 +286,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         probability = self._probabilities(X, "predict_set")
         fitted = self.fitted_
         require_loo(fitted.members, self.steps, "Prediction sets need leave-one-out residuals")
-        rows = fitted.loo_values
-        assert rows is not None
+        rows: Any = fitted.loo_values
         positive = rows.given > 0
         known = fitted.probabilities_of(rows.predicted)[positive]
         thresholds = set_thresholds(known, rows.codes[positive], float(coverage), class_conditional=class_conditional)

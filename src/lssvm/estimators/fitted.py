@@ -15,7 +15,7 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import Array, cached_property
 from ..coding import CODINGS, SURE, couple, pair_slope
-from ..intervals.classes import calibrate, calibration_weights, probabilities
+from ..intervals.classes import calibrate, probabilities
 from ..intervals.jackknife import searched_again, widths_with_few_rows
 from ..intervals.loo import FittedLoo, LooModel, SampledLoo
 from ..intervals.scale import NoiseScale, ScaleChoice
@@ -27,6 +27,7 @@ from ..stream.sums import LooSample, Stream
 from ..tune.constants import chosen_widths
 from ..tune.leave_one_out import average_weights, mixture_weights, residuals_of_folds, weighs_by_folds
 from .layout import Layout, LooValues, of_decision, raw_components, same_kind, winning_class
+from .validation import require_loo
 
 OVERFLOW = "Predictions overflow: scale your features, both for fit and for predict."
 KEPT_BYTES = 2**28  # largest factor that a model keeps between calls
@@ -107,10 +108,9 @@ class Member(Record):
 
     def probabilities(self, f: Array) -> Array:
         """Class probabilities from f(x)."""
-        assert self.layout.classes is not None
         values, slopes = arrays.to_numpy(f), arrays.to_numpy(self.known_slopes)
         if self.by_pairs:
-            return same_kind(couple(values, len(self.layout.classes), float(slopes[0])), f)
+            return same_kind(couple(values, self.layout.outputs, float(slopes[0])), f)
         return same_kind(probabilities(values, slopes), f)
 
     @cached_property
@@ -127,8 +127,7 @@ class Member(Record):
     def completed(self) -> Self:
         """The same model with leave-one-out results, if the rows are kept, and with the calibration of classes."""
         member = self
-        if self.deferred:
-            assert self.problem is not None
+        if self.problem is not None and self.fit.loo_residuals is None:
             fit = self.problem.replace(weights=self.fit.weights, robust=None).solve()
             warn_of_rounding(lost_digits(self.problem, fit), fit.C)
             results = {name: getattr(fit, name) for name in ("residuals", "leverage", "loo_residuals")}
@@ -145,9 +144,8 @@ class Member(Record):
 
         `own` are the weights of the rows without robust weights.
         """
-        coded, loo, residuals, leverage = (
-            arrays.to_numpy(a) for a in (targets, results.loo_residuals, results.residuals, results.leverage)
-        )
+        parts = (targets, results.loo_residuals, results.residuals, results.leverage)
+        coded, loo, residuals, leverage = map(arrays.to_numpy, parts)
         copies, counts = self.copies(targets, own, results.weights)
         with np.errstate(divide="ignore", invalid="ignore"):  # only in rows where it is not used
             one_copy = residuals / (1.0 - leverage / copies)[:, None]
@@ -156,16 +154,23 @@ class Member(Record):
         return same_kind(calibrate(coded - unit, class_numbers(targets), counts), targets)
 
     def copies(self, targets: Array, own: Array, weights: Array) -> tuple[np.ndarray, np.ndarray]:
-        """See `calibration_weights`."""
+        """How many copies of a row its weight stands for, at least 1, and the weights of the rows for the calibration.
+
+        Whole weights count copies of a row, of which calibration leaves out one, as if all of them were in the data. If
+        some weights are not whole, or if parameters were chosen by leave-one-out, which leaves out whole rows, then
+        calibration does so too, and the mean weight counts as 1. `own` are the products of sample weights and class
+        weights, and `weights` those of `own` and the robust weights.
+        """
         kernel, C = self.asked
-        parts = (self.layout.sample_weights(targets, own), own, weights)
+        given, own, weights = map(arrays.to_numpy, (self.layout.sample_weights(targets, own), own, weights))
         is_known = C is not None and kernel is not None and not kernel.is_free
-        return calibration_weights(*map(arrays.to_numpy, parts), are_copies=is_known)
+        if is_known and np.allclose(given, np.rint(given), rtol=1e-9, atol=0.0):
+            return np.maximum(given, 1.0), weights
+        return np.ones(len(given)), weights * (np.count_nonzero(own) / own.sum())
 
     def calibrated(self, fit: ClassFit, codes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Leave-one-out values of `decision_function` of a solution, and its slopes."""
-        assert self.layout.classes is not None
-        unit, loo, n_classes = arrays.to_numpy(fit.unit_loo), arrays.to_numpy(fit.loo), len(self.layout.classes)
+        unit, loo, n_classes = arrays.to_numpy(fit.unit_loo), arrays.to_numpy(fit.loo), self.layout.outputs
         if not self.by_pairs:
             return loo, calibrate(unit, codes, weights)
         slope = pair_slope(unit, codes, weights, n_classes)
@@ -191,10 +196,8 @@ class Member(Record):
     def known_sample(self) -> LooSample:
         """That sample; ValueError for models of older versions."""
         if self.loo_sample is None:
-            raise ValueError(
-                "The model has no leave-one-out values: its file was written by an older version of lssvm, after "
-                "partial_fit. Fit the model again."
-            )
+            reason = "its file was written by an older version, after partial_fit"
+            raise ValueError(f"The model has no leave-one-out values: {reason}. Fit the model again.")
         return self.loo_sample
 
     @property
@@ -298,15 +301,13 @@ class FittedModel(Record):
         paths = [member.path or Bunch() for member in members]
         values = zip(members, losses.tolist(), weights.tolist(), strict=True)
         listed = [Bunch(kernel=m.fit.kernel, C=m.fit.C, loo=loo, weight=weight) for m, loo, weight in values]
-        named = zip((type(member.fit.kernel).__name__ for member in members), paths, strict=True)
-        path: Bunch | None = Bunch(
-            loo=loss,
-            members=listed,
-            evaluations=sum(one.get("evaluations", 0) for one in paths),
-            plan=[f"{name}: {line}" for name, one in named for line in one.get("plan", [])],
-        )
         if len(kept) == 1:  # the same model as its only member
             path = members[0].path if len(members) == 1 else Bunch(**{**paths[kept[0]], "members": listed})
+        else:
+            named = zip((type(member.fit.kernel).__name__ for member in members), paths, strict=True)
+            lines = [f"{name}: {line}" for name, one in named for line in one.get("plan", [])]
+            evaluations = sum(one.get("evaluations", 0) for one in paths)
+            path = Bunch(loo=loss, members=listed, evaluations=evaluations, plan=lines)
         return cls(tuple(members[k] for k in kept), tuple(float(weights[k]) for k in kept), True, path)
 
     @property
@@ -383,18 +384,19 @@ class FittedModel(Record):
             return values[0]
         names = ("residuals", "weights", "robust", "leverage")
         found: Any = {name: self.average(getattr(one, name) for one in known) for name in names}
-        if self.layout.classes is not None:
+        layout = self.members[0].layout
+        if layout.classes is not None:
             pairs = zip(self.members, known, strict=True)
             p = self.average(member.loo_probabilities(one) for member, one in pairs)
-            found["residuals"] = known[0].actual - 2.0 * (p[:, 1:] if self.layout.single else p) + 1.0
+            found["residuals"] = known[0].actual - 2.0 * (p[:, 1:] if layout.single else p) + 1.0
         return replace(known[0], **found)
 
     def attributes(self) -> dict[str, Any]:
         """The public attributes of the estimator, apart from those about its members."""
         one = self.members[0]
-        layout, fit = one.layout, one.fit
+        layout, fit, is_stack = one.layout, one.fit, len(self.members) > 1
         rows = None if fit.loo_residuals is None else self.loo_values
-        if self.is_stack:
+        if is_stack:
             supports: list[Any] = [member.fit.support for member in self.members]
             together = None if any(own is None for own in supports) else np.unique(np.concatenate(supports))
             found: dict[str, Any] = {"kernel_": Stack([m.fit.kernel for m in self.members]), "support_": together}
@@ -406,7 +408,7 @@ class FittedModel(Record):
             if one.component_means is not None:
                 active = sorted(fit.kernel.kept(fit.points.shape[1]))
                 found |= {"active_": np.array(active, dtype=np.intp), "max_variation_": one.max_variation}
-        if layout.classes is None or not self.is_stack:
+        if layout.classes is None or not is_stack:
             intercept = self.average(member.fit.intercept for member in self.members)
             found["intercept_"] = float(intercept[0]) if layout.single else intercept
         if rows is not None:
@@ -416,7 +418,7 @@ class FittedModel(Record):
             found |= {"weights_": rows.weights, "leverage_": rows.leverage, "loo_predictions_": predictions}
             found["loo_residuals_"] = layout.squeezed(rows.residuals)
             found["press_"] = float(rows.weights @ np.sum(rows.residuals**2, axis=1))
-        if one.press is not None and not self.is_stack:
+        if one.press is not None and not is_stack:
             found["press_"] = one.press
         if self.is_listed:
             found["stack_weights_"] = np.array(self.shares)
@@ -424,19 +426,8 @@ class FittedModel(Record):
         return {**layout.attributes, **found, "path_": self.stack_path if self.is_listed else one.path}
 
 
-def require_loo(members: Sequence[Member], steps: Any, what: str) -> None:
-    """Raise ValueError if a step has set coefficients, so that leave-one-out residuals are not known."""
-    values: Any = [member.loo_values or member.known_sample for member in members]  # which may raise an error
-    if any(np.isnan(one.residuals).any() for one in values):
-        remedy = "set refit=True (Adaline: final_solve=True)"
-        raise ValueError(f"{what}, which are not known after {steps!r}: {remedy}.")
-
-
 def _weigh(members: Sequence[Member], given: Sequence[float] | None) -> tuple[np.ndarray, np.ndarray, float]:
-    """The weights of the members of a stack, as given or chosen, and losses: of the members, of the stack.
-
-    They are mean squares or, for classes, log losses.
-    """
+    """The weights of members, as given or chosen, and mean squares or log losses: of the members, of their average."""
     rows: list[Any] = [member.loo_values for member in members]
     problems: list[Any] = [member.problem for member in members]
     weights, found = rows[0].given, None if given is None else np.array(given)

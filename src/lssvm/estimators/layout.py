@@ -111,10 +111,8 @@ def class_codes(labels: np.ndarray, classes: np.ndarray, remedy: str) -> np.ndar
     """The numbers of the classes of labels; ValueError for labels of other classes."""
     unknown = np.setdiff1d(labels, classes)
     if len(unknown):
-        known = classes.tolist()
-        raise ValueError(
-            f"y contains the class {unknown.tolist()[0]!r}, which is not among the classes {known}: {remedy}."
-        )
+        what = f"y contains {unknown.tolist()[0]!r}, which is not among the classes {classes.tolist()}"
+        raise ValueError(f"{what}: {remedy}.")
     return np.searchsorted(classes, labels)
 
 

@@ -38,6 +38,10 @@ CLASS_SYSTEMS = 10  # Losses other than squares need this many systems.
 CLASS_BASIS = (300, 1500)  # The basis of a classifier has at least and at most this many points.
 BASIS_SIZE = 500  # partial_fit and fit_chunks with steps=None: number of basis rows
 
+# The kernel of classifiers (True) and of regression for kernel=None: widths per column are tried, and for regression
+# two families of kernels.
+DEFAULT_KERNELS: dict[bool, Kernel] = {True: RBF(ard=True), False: Choice([RBF(ard=True), Matern(ard=True)])}
+
 
 def are_steps(steps: Any) -> bool:
     """True for a list of steps that is not too long; TypeError if it is not a list of steps."""
@@ -84,24 +88,23 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
     X, weights = table.X, table.weights
     classification = is_classifier(model)
     # a clone, so that the user's kernel stays unchanged
-    kernel = default_kernel(classification) if model.kernel is None else clone(as_kernel(model.kernel))
-    if table.layout.encoder is not None:
-        kernel = for_encoded_columns(kernel, table.layout.encoder)
+    kernel = clone(DEFAULT_KERNELS[classification] if model.kernel is None else as_kernel(model.kernel))
+    columns = table.layout.encoder
+    if columns is not None:
+        kernel = for_encoded_columns(kernel, columns)
     kernel = kernel.placed(X[weights > 0])
     if not kernel.is_free:
         kernel.check(X.shape[1])
     if kernel.is_precomputed:
-        K, wrong = arrays.to_numpy(X), ""
-        if K.shape[0] != K.shape[1]:
-            wrong = f"X has shape {K.shape}"
-        elif not np.max(np.abs(K - K.T)) <= 1e-6 * np.max(np.abs(K)):
-            wrong = "X is not symmetric"
-        if wrong:
+        K = arrays.to_numpy(X)
+        is_square = K.shape[0] == K.shape[1]
+        if not (is_square and np.max(np.abs(K - K.T)) <= 1e-6 * np.max(np.abs(K))):
+            wrong = "X is not symmetric" if is_square else f"X has shape {K.shape}"
             raise ValueError(f"{wrong}: with kernels.Precomputed, fit takes the square matrix of all k(x_i, x_j).")
     positive = np.flatnonzero(arrays.to_numpy(weights) > 0)
     kernel.check_values(arrays.take(X, positive[:: 1 + len(positive) // CHECKED_ROWS]))
     C = None if model.C is None else float(model.C)
-    robust, groups = as_weight_function(model.robust), table.layout.groups
+    robust, groups = as_weight_function(model.robust), None if columns is None else columns.groups
     shared = {"robust": robust, "classification": classification, "groups": groups}
     problem = Problem(kernel, X, table.targets, weights, C=C, asked=(kernel, C), **shared)
     given = (model.kernel, C, model.steps, robust)
@@ -110,13 +113,6 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
     if not kernel.is_stack:
         return [problem], False
     return [problem.replace(kernel=part, asked=(part, C)) for part in kernel.parts], True
-
-
-def default_kernel(classification: bool) -> Kernel:
-    """The default for ``kernel=None``: widths per column are tried; for regression, so are two families of kernels."""
-    if classification:
-        return RBF(ard=True)
-    return Choice([RBF(ard=True), Matern(ard=True)])
 
 
 def for_encoded_columns(kernel: Kernel, columns: Columns) -> Kernel:
@@ -131,10 +127,8 @@ def for_encoded_columns(kernel: Kernel, columns: Columns) -> Kernel:
         values = np.asarray(arrays.to_numpy(getattr(part, name, None)))
         if values.ndim == 1 and len(values) > 1:
             if len(values) != count:
-                raise ValueError(
-                    f"{type(part).__name__}: {name} has {len(values)} values, but X has {count} columns: give {count} "
-                    "values."
-                )
+                what = f"{type(part).__name__}: {name} has {len(values)} values, but X has {count} columns"
+                raise ValueError(f"{what}: give {count} values.")
             return {name: values[sources]}
         if not isinstance(part, Additive):
             return {}
@@ -160,35 +154,10 @@ def default_portfolio(problem: Problem) -> Kernel:
         members = [Matern(ard=several), RBF(ard=several), Matern(nu=0.5, ard=several), Spline()]
     rows = problem.X[problem.weights > 0]
     members = [kernel.placed(rows) for kernel in (*members, Linear(problem.spreads.values))]
-    return Stack([kernel for kernel in members if kernel.is_bounded or _is_finite(kernel.diagonal(rows))])
-
-
-@np.errstate(over="ignore")
-def _is_finite(diagonal: Any) -> bool:
-    """Whether the sum of a kernel matrix with this diagonal is finite."""
-    return math.isfinite(diagonal.shape[0] * float(arrays.namespace(diagonal).sum(diagonal)))
-
-
-def worthwhile_members(problem: Problem) -> int:
-    """How many members the default stack has with the basis of the first one, which may be known already.
-
-    On large tables, a larger basis gains more. There is one if it leaves almost nothing to explain.
-    """
-    if problem.fitted is not None:
-        parts = (problem.y, problem.fitted.loo_residuals, problem.weights)
-        if unexplained(*(arrays.to_numpy(a) for a in parts)) < EXPLAINED:
-            return 1
-    return max(1, int(MOST_WORK / (len(problem.rows) * float(problem.basis_size) ** 2)))
-
-
-def on_spanning_points(problem: Problem) -> Problem:
-    """The problem itself or, if fewer points than half its basis span all functions of the kernel, on these points."""
-    if 2 * problem.X.shape[1] > problem.basis_size:  # a point per column at least
-        return problem
-    points = problem.kernel.spanning_points(problem.X.shape[1])
-    if points is None or 2 * len(points) > problem.basis_size:
-        return problem
-    return problem.with_basis(points=arrays.like(points, problem.X))
+    xp, size = arrays.namespace(rows), rows.shape[0]
+    with np.errstate(over="ignore"):  # bounds of the sums of kernel matrices, which must be finite
+        sums = [1.0 if kernel.is_bounded else size * float(xp.sum(kernel.diagonal(rows))) for kernel in members]
+    return Stack([kernel for kernel, total in zip(members, sums, strict=True) if math.isfinite(total)])
 
 
 def most_to_solve(problem: Problem) -> float:
@@ -201,8 +170,9 @@ def most_to_solve(problem: Problem) -> float:
 def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> list[Problem]:
     """The problems of the members of a stack after their steps.
 
-    For ``steps=None``, all of them share the basis of the first one, unless they need fewer points. Members of the
-    default stack that take too long are left out.
+    For ``steps=None``, all of them share the basis of the first one, unless fewer points than half of it span all
+    functions of their kernel. Members of the default stack that take too long are left out, as on large tables a larger
+    basis gains more. It has one member if this leaves almost nothing to explain.
     """
     if steps is not None:
         return [run_steps(problem, steps) for problem in problems]
@@ -210,9 +180,20 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
     first = problems[0] if dense else Random(random_state=0)(problems[0])
     if first.is_known and len(problems) > 1:
         first = first.replace(fitted=first.solve())
-    basis = {"support": first.support, "points": first.points}
-    ready = [first, *(on_spanning_points(problem.replace(**basis)) for problem in problems[1:])]
-    return ready[: worthwhile_members(first)] if is_default else ready
+    count = len(problems)
+    if is_default:
+        count = max(1, int(MOST_WORK / (len(first.rows) * float(first.basis_size) ** 2)))
+        if first.fitted is not None:
+            parts = map(arrays.to_numpy, (first.y, first.fitted.loo_residuals, first.weights))
+            count = 1 if unexplained(*parts) < EXPLAINED else count
+    ready, columns, most = [first], first.X.shape[1], first.basis_size // 2
+    for problem in problems[1:count]:
+        points = problem.kernel.spanning_points(columns) if columns <= most else None  # at least a point per column
+        if points is None or points.shape[0] > most:
+            ready.append(problem.replace(support=first.support, points=first.points))
+        else:
+            ready.append(problem.with_basis(points=arrays.like(points, problem.X)))
+    return ready
 
 
 def run_steps(problem: Problem, steps: Sequence[Any]) -> Problem:
@@ -220,10 +201,8 @@ def run_steps(problem: Problem, steps: Sequence[Any]) -> Problem:
     for step in steps:
         result = step(problem)
         if not isinstance(result, Problem):
-            raise TypeError(
-                f"steps holds {step!r}, which returned {shown(result)}: a step must return a Problem, such as "
-                "the one it was given or problem.replace(...)."
-            )
+            remedy = "it must return a Problem, such as the given one or problem.replace(...)."
+            raise TypeError(f"steps holds {step!r}, which returned {shown(result)}: {remedy}")
         problem = result
     return problem
 
@@ -259,10 +238,8 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
     if problem.robust is not None:
         raise ValueError(f"robust weights are defined for the squared loss only, got {what}: set robust=None.")
     if ties:
-        raise ValueError(
-            f"{type(ties[0]).__name__} is defined for the squared loss only, got {what}: write "
-            "loss='squared', coding='one-vs-rest', or choose the basis with another step of lssvm.sparsify."
-        )
+        remedy = "write loss='squared', coding='one-vs-rest', or use another step of lssvm.sparsify."
+        raise ValueError(f"{type(ties[0]).__name__} is defined for the squared loss only, got {what}: {remedy}")
     if problem.is_known:  # nothing is searched
         return (model.coding.replace("auto", "one-vs-rest"),), (model.loss.replace("auto", "squared"),)
     if squares and math.comb(problem.y.shape[1], 2) > MOST_PAIRS:

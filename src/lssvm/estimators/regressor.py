@@ -15,13 +15,13 @@ from ..arrays import Array, ArrayLike
 from ..intervals.bands import confidence_bands
 from ..intervals.jackknife import FOLDS, Jackknife, fold_labels, full_conformal
 from ..intervals.loo import LooModel, StackedLoo
-from ..intervals.scale import NoiseScale, noise_scale
+from ..intervals.scale import noise_scale
 from ..progress import counted
 from .base import on_rows
 from .chunks import ChunkedLSSVM
-from .fitted import OVERFLOW, require_loo
+from .fitted import OVERFLOW
 from .layout import Layout, same_kind
-from .validation import check_columns, check_coverage, encoded_rows, score_of, validate
+from .validation import check_columns, check_coverage, encoded_rows, require_loo, score_of, validate
 
 METHODS = ("auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+")
 
@@ -123,9 +123,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         try:
             y = arrays.like(y, X) + 0.0  # a copy
         except (TypeError, ValueError, OverflowError) as error:
-            raise ValueError(
-                f"y contains values that are not numeric ({error}): LSSVR predicts numbers, LSSVC classes."
-            ) from None
+            raise ValueError(f"y contains values that are not numeric ({error}): use LSSVC for classes.") from None
         largest = float(arrays.namespace(y).max(arrays.namespace(y).abs(y))) if 0 not in y.shape else 0.0
         if not largest <= 1e150:
             raise ValueError(f"y contains values as large as {largest:.3g}, whose squares may overflow: rescale y.")
@@ -210,7 +208,13 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
             raise ValueError(f"groups cannot be combined with method={method!r}: use 'auto', or folds with 'cv+'.")
         X, rows = self._new_rows(X, "predict_interval")
         if method == "full":
-            self._warn_of_fixed_widths()
+            widths = max(member.few_rows_per_width for member in self.fitted_.members)
+            if widths:
+                warnings.warn(
+                    f"{widths} widths were chosen by the leave-one-out residuals of few rows, and method='full' holds "
+                    "them fixed: its intervals are likely to be too narrow. Use 'auto', which repeats the choice.",
+                    stacklevel=arrays.user_level(),
+                )
             ends = full_conformal(self._loo_model(), rows, float(coverage))
         else:
             labels = None
@@ -276,10 +280,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         first = self.fitted_.members[0]
         table, rows = first.training, first.training.rows
         if first.problem is None and first.known_sample.total > len(rows):
-            raise ValueError(
-                f"confidence_interval needs all training rows, but the model keeps {len(rows)} of "
-                f"{first.known_sample.total} after partial_fit or fit_chunks: use fit."
-            )
+            kept = f"{len(rows)} of {first.known_sample.total} after partial_fit or fit_chunks"
+            raise ValueError(f"confidence_interval needs all training rows, but the model keeps {kept}: use fit.")
         if simultaneous and self.kernel_.is_precomputed:
             raise ValueError("simultaneous=True needs the inputs, which a precomputed kernel does not contain.")
         found = self._distribution(search=False)
@@ -314,40 +316,23 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         """
         model = self._loo_model()
         searched = self._search_again(labels) if search else None
-        scale, residuals = None, model.residuals if searched is None else searched
-        if method != "jackknife+":
-            scale = self._noise_scale(residuals, searched is not None, stored=labels is None)
-        if scale is not None and method == "auto":
-            scale = scale.where_uneven()
+        residuals = model.residuals if searched is None else searched
+        fitted, scale = self.fitted_, None
+        if method != "jackknife+":  # the size of the noise as a function of x; None if there is no noise
+            if fitted.scale is not None and np.array_equal(fitted.scale[0], residuals):
+                scale = fitted.scale[1]
+            else:
+                name = "scale_choice" if searched is None else "searched_scale_choice"
+                known = getattr(fitted, name) if labels is None else None  # of folds, nothing but the result is stored
+                scale = noise_scale(fitted.members[0].training, residuals, known)
+                choice: Any = {name: scale.choice} if labels is None and scale is not None else {}
+                self.fitted_ = replace(fitted, scale=(residuals, scale), **choice)
+            scale = scale.where_uneven() if scale is not None and method == "auto" else scale
         if labels is not None:
             own = labels[labels >= 0]
             model, scale = model.folds(own), None if scale is None else scale.folds(own)
             residuals = model.residuals if searched is None else searched
         return Jackknife(model, residuals, scale)
-
-    def _noise_scale(self, residuals: np.ndarray, is_searched: bool, *, stored: bool) -> NoiseScale | None:
-        """The size of the noise as a function of x, from leave-one-out residuals or those of searches without folds.
-
-        None if there is no noise. The last result is kept; what was chosen is stored with the model on request.
-        """
-        fitted = self.fitted_
-        if fitted.scale is None or not np.array_equal(fitted.scale[0], residuals):
-            name = "searched_scale_choice" if is_searched else "scale_choice"
-            found = noise_scale(fitted.members[0].training, residuals, getattr(fitted, name) if stored else None)
-            choice: Any = {name: found.choice} if stored and found is not None else {}
-            self.fitted_ = fitted = replace(fitted, scale=(residuals, found), **choice)
-        assert fitted.scale is not None
-        return fitted.scale[1]
-
-    def _warn_of_fixed_widths(self) -> None:
-        """Warn if "full" holds widths fixed that were chosen on few rows; other methods repeat their choice."""
-        widths = max(member.few_rows_per_width for member in self.fitted_.members)
-        if widths:
-            warnings.warn(
-                f"{widths} widths were chosen by the leave-one-out residuals of few rows, and method='full' holds them "
-                "fixed: its intervals are likely to be too narrow. Use 'auto', which repeats the choice.",
-                stacklevel=arrays.user_level(),
-            )
 
     def _search_again(self, labels: np.ndarray | None) -> np.ndarray | None:
         """Residuals (rows of positive weight, outputs) of searches without folds; None if leave-one-out serves.

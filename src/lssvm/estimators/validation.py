@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import re
 import reprlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,14 +27,7 @@ NO_TARGETS = "no_validation"  # scikit-learn's mark of a missing y
 ANY_CELLS: dict[str, Any] = {"dtype": object, "ensure_all_finite": False, "ensure_min_samples": 0}
 
 # Parts of the messages of NumPy, pandas and scikit-learn about cells that are not numeric.
-NOT_NUMBERS = (
-    "could not convert",
-    "must be real",
-    "must be a string or a",
-    "promoted",
-    "with a sequence",
-    "Cannot cast",
-)
+NOT_NUMBERS = re.compile("could not convert|must be real|must be a string or a|promoted|with a sequence|Cannot cast")
 
 TIMES = {  # starts of the names of types, and how to convert values t to numbers; the order matters
     ("date", "timestamp"): '(t - np.datetime64("2000-01-01")) / np.timedelta64(1, "D")',
@@ -53,10 +47,9 @@ def encoded_rows(model: Any, X: Any, method: str = "predict") -> Array:
     if get_config()["array_api_dispatch"] and (arrays.is_foreign(X) or isinstance(X, np.ndarray)):
         coef = fitted.fit.coef
         if arrays.namespace(X) is not arrays.namespace(coef):
-            raise ValueError(
-                f"Inputs passed to {type(model).__name__}.{method}() must use the same namespace and the same "
-                f"device as those passed to fit(): got {type(X).__name__}, fitted on {type(coef).__name__}."
-            )
+            found = f"got {type(X).__name__}, fitted on {type(coef).__name__}."
+            rule = "must use the same namespace and the same device as those passed to fit()"
+            raise ValueError(f"Inputs passed to {type(model).__name__}.{method}() {rule}: {found}")
     if model.kernel_.is_precomputed:
         K = check_array(arrays.to_numpy(X) if arrays.is_foreign(X) else X, dtype=np.float64)
         if K.shape[1] == model.support_.shape[0] != model.n_features_in_:
@@ -162,10 +155,8 @@ def _rows(
         validate_data(seen, X, reset=first, skip_check_array=True)  # names and number of the columns
         cells = columns.read(X, fitted=not first and least > 0)
         if len(cells[0]) < least:
-            raise ValueError(
-                f"Found array with {len(cells[0])} sample(s) (shape={tuple(X.shape)}) while a minimum of "
-                f"{least} is required by {type(seen).__name__}."
-            )
+            found = f"Found array with {len(cells[0])} sample(s) (shape={tuple(X.shape)})"
+            raise ValueError(f"{found} while a minimum of {least} is required by {type(seen).__name__}.")
     else:
         filled = columns is not None or (first and not getattr(seen.kernel, "is_precomputed", False))
         options = {"ensure_all_finite": "allow-nan" if filled else True, "ensure_min_samples": least}
@@ -219,7 +210,7 @@ def _explained(name: str, values: Any, *, fitted: bool) -> Iterator[None]:
         text = str(error)
         if text.startswith(f"Input {name} contains"):
             raise ValueError(where_not_finite(values, text)) from None
-        if name == "X" and not text.startswith("X: column") and any(part in text for part in NOT_NUMBERS):
+        if name == "X" and not text.startswith("X: column") and NOT_NUMBERS.search(text):
             names = column_names(values, np.shape(values)[1])
             Columns(tuple(map(Column, names))).read(values, fitted=fitted)  # raises an error that names the column
         raise
@@ -237,10 +228,8 @@ def refuse_missing(y: Any) -> None:
         return
     rows = [row for row, cells in enumerate(table.reshape(len(table), -1)) if any(map(is_missing, cells))]
     if rows:
-        raise ValueError(
-            f"y is missing in {counted(len(rows), 'row')}, first in row {rows[0]} (counting from 0): remove these "
-            "rows, or fill in the values."
-        )
+        where = f"{counted(len(rows), 'row')}, first in row {rows[0]} (counting from 0)"
+        raise ValueError(f"y is missing in {where}: remove these rows, or fill in the values.")
 
 
 def check_columns(name: str, values: Any) -> None:
@@ -261,11 +250,9 @@ def check_columns(name: str, values: Any) -> None:
             kind = next((type(cell).__name__ for cell in _objects(cells).ravel() if isinstance(cell, types)), "")
         remedy = next((example for starts, example in TIMES.items() if kind.lower().startswith(starts)), None)
         if remedy is not None:
-            where = name if column is None else f"{name}: column {column!r}"
-            raise TypeError(
-                f"{where} contains {kind} values, whose numeric values depend on their unit: convert them to numbers "
-                f"in one unit, the same for fit and predict, e.g. {remedy}."
-            )
+            what = f"{name if column is None else f'{name}: column {column!r}'} contains {kind} values"
+            unit = "convert them to numbers in one unit, the same for fit and predict"
+            raise TypeError(f"{what}, whose numeric values depend on their unit: {unit}, e.g. {remedy}.")
 
 
 def _objects(values: Any) -> np.ndarray:
@@ -330,16 +317,13 @@ def check_weights(weights: Any, n_rows: int, smallest: int) -> np.ndarray:
         raise ValueError("sample_weight contains NaN or infinite values: give finite weights.")
     if (values < 0).any():
         row = int(np.argmin(values))
-        raise ValueError(
-            f"Negative values in sample_weight: {values[row]} in row {row}. Weights must be zero or positive."
-        )
+        raise ValueError(f"Negative values in sample_weight: {values[row]} in row {row}. Give zero or positive ones.")
     low, high = float(np.min(values[values > 0], initial=np.inf)), float(np.max(values, initial=0.0))
     if high > 1e100 or low < 1e-100:
         raise ValueError(f"sample_weight ranges from {low:.3g} to {high:.3g}: rescale it to values closer to 1.")
-    if np.count_nonzero(values) < smallest:
-        raise ValueError(
-            f"sample_weight is zero in all rows but {np.count_nonzero(values)}: at least {smallest} must be positive."
-        )
+    positive = np.count_nonzero(values)
+    if positive < smallest:
+        raise ValueError(f"sample_weight is zero in all rows but {positive}: at least {smallest} must be positive.")
     return values
 
 
@@ -349,3 +333,11 @@ def score_of(metric: Any, predicted: Any, y: Any, sample_weight: Any) -> float:
     refuse_missing(y)
     weights = None if sample_weight is None else arrays.to_numpy(sample_weight)
     return float(metric(arrays.to_numpy(y), arrays.to_numpy(predicted), sample_weight=weights))
+
+
+def require_loo(members: Sequence[Any], steps: Any, what: str) -> None:
+    """Raise ValueError if a step has set coefficients, so that leave-one-out residuals are not known."""
+    values: Any = [member.loo_values or member.known_sample for member in members]  # which may raise an error
+    if any(np.isnan(one.residuals).any() for one in values):
+        remedy = "set refit=True (Adaline: final_solve=True)"
+        raise ValueError(f"{what}, which are not known after {steps!r}: {remedy}.")

@@ -61,10 +61,8 @@ class Input:
         """The values that are looked up, if they are numbers."""
         lost = next((value for value in self.values if value != float(value)), None)
         if lost is not None:
-            raise TypeError(
-                f"Column {self.name!r} has the value {lost}, which is not exact in float64: use export.to_python, or "
-                "convert the column to text before fit."
-            )
+            remedy = "use export.to_python, or convert the column to text before fit"
+            raise TypeError(f"Column {self.name!r} has the value {lost}, which is not exact in float64: {remedy}.")
         return np.array(self.values, dtype=np.float64)
 
 
@@ -159,17 +157,10 @@ def read_model(model: Any) -> ModelContent:
     if scalers:
         inputs = tuple(replace(own, scaling=way) for own, way in zip(inputs, _scaling(scalers, columns), strict=True))
     members, tables = _members(fitted, sum(column.width for column in inputs))
-    return ModelContent(
-        members,
-        tables,
-        classes=None if layout.classes is None else _labels(layout.classes),
-        inputs=inputs,
-        columns=columns,
-        names=names,
-        single=layout.single,
-        decisions=layout.outputs,
-        mixes=layout.classes is not None and (fitted.is_stack or fitted.by_pairs),
-    )
+    classes = None if layout.classes is None else _labels(layout.classes)
+    mixes = layout.classes is not None and (fitted.is_stack or fitted.by_pairs)
+    form: dict[str, Any] = {"columns": columns, "names": names, "single": layout.single, "decisions": layout.outputs}
+    return ModelContent(members, tables, classes=classes, inputs=inputs, mixes=mixes, **form)
 
 
 def _inputs(columns: Columns | None, count: int, names: list[str]) -> tuple[Input, ...]:
@@ -211,10 +202,9 @@ def _members(fitted: FittedModel, width: int) -> tuple[tuple[Member, ...], tuple
 def _formula(kernel: Kernel, d: int) -> Formula:
     """The formula of a kernel of d columns; TypeError if that of the kernel, or of a part of it, is unknown."""
     if type(kernel) not in (RBF, Matern, Linear, Polynomial, Spline, Additive, Sum, Product):
-        raise TypeError(
-            f"{kernel!r} cannot be exported: use RBF, Matern, Linear, Polynomial, Spline, Additive, or sums and "
-            "products of these. A precomputed kernel or a user-defined function cannot be evaluated outside Python."
-        )
+        remedy = "use RBF, Matern, Linear, Polynomial, Spline, Additive, or sums and products of these"
+        why = "A precomputed kernel or a user-defined function cannot be evaluated outside Python"
+        raise TypeError(f"{kernel!r} cannot be exported: {remedy}. {why}.")
     kind = type(kernel).__name__
     tables: dict[str, np.ndarray] = {}
     constants: dict[str, Any] = {}
@@ -246,10 +236,9 @@ def _scaling(scalers: list[Any], d: int) -> list[Scaling]:
     centre, scale, offset = np.zeros(d), np.ones(d), np.zeros(d)
     for number, scaler in enumerate(scalers):
         if type(scaler) not in SCALERS or getattr(scaler, "clip", False):
-            raise TypeError(
-                f"{scaler!r} cannot be exported: a Pipeline may contain StandardScaler, MinMaxScaler, MaxAbsScaler and "
-                "RobustScaler (without clip) before the model. Apply other steps beforehand and export only the model."
-            )
+            allowed = "StandardScaler, MinMaxScaler, MaxAbsScaler and RobustScaler (without clip) before the model"
+            remedy = "Apply other steps beforehand and export only the model"
+            raise TypeError(f"{scaler!r} cannot be exported: a Pipeline may contain {allowed}. {remedy}.")
         if isinstance(scaler, MinMaxScaler):
             scale, offset = scale * scaler.scale_, offset * scaler.scale_ + scaler.min_
             continue

@@ -13,9 +13,12 @@ from sklearn.pipeline import Pipeline
 
 from ..coding import SURE, TINY
 from ..estimators import LSSVC, LSSVR
-from .model import Formula, Input, ModelContent, read_model
+from .model import Formula, ModelContent, read_model
 
 __all__ = ["to_c", "to_python"]
+
+
+Declare = Callable[[str, np.ndarray], str]
 
 
 class SourceCode:
@@ -26,9 +29,7 @@ class SourceCode:
     writes an array with a name.
     """
 
-    def __init__(
-        self, language: str, content: ModelContent, declare: Callable[[str, np.ndarray], str], **words: Any
-    ) -> None:
+    def __init__(self, language: str, content: ModelContent, declare: Declare, **words: Any) -> None:
         self.content, self.declare = content, declare
         self.words = {"title": content.title, "outputs": content.decisions, "sure": SURE, "tiny": TINY, **words}
         text = (files(__package__) / "templates" / f"model.{language}.in").read_text(encoding="utf-8")
@@ -92,14 +93,10 @@ class SourceCode:
         words = {"average": "\n".join(self.fill(average, **own) for own in members)}
         if content.classes is None:
             return self.fill("regression", **words)
-        return self.fill(
-            "classification",
-            **words,
-            most=max(own["k"] for own in members),
-            calibrations="\n\n".join(self.fill(name) for name in sorted({own["function"] for own in members})),
-            decision=self.fill("decision_of_probabilities" if content.mixes else "decision_of_outputs"),
-            choose=self.fill("choose"),
-        )
+        words["calibrations"] = "\n\n".join(self.fill(name) for name in sorted({own["function"] for own in members}))
+        words["decision"] = self.fill("decision_of_probabilities" if content.mixes else "decision_of_outputs")
+        most = max(own["k"] for own in members)
+        return self.fill("classification", **words, most=most, choose=self.fill("choose"))
 
 
 # C --------------------------------------------------------------------------------------------------------------------
@@ -136,29 +133,16 @@ def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
     content = read_model(model)
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise ValueError(f"name={name!r} is not a valid C identifier: use letters, digits and _.")
-    source = SourceCode(
-        "h",
-        content,
-        c_array,
-        name=name,
-        prefix=f"{name}_",
-        guard=f"{name.upper()}_H",
-        width=content.width,
-        length=content.columns if content.is_matrix else content.width,  # a row of numbers, or one from NAME_encode
-        classes=len(content.classes or []),
-        columns=", ".join(map(str, range(content.width))),
-        place="o + 1" if content.single else "o",
-    )
-    return source.file(declarations=_c_declarations(content, name), encode=_c_encode(content, name, source))
-
-
-def _c_declarations(content: ModelContent, name: str) -> str:
-    """The names of the inputs of a matrix, and the classes."""
-    found = [c_array(f"{name}_input_names", content.names)] if content.is_matrix and content.names else []
+    words: dict[str, Any] = {"name": name, "prefix": f"{name}_", "guard": f"{name.upper()}_H", "width": content.width}
+    words["length"] = content.columns if content.is_matrix else content.width  # a row of numbers, or of NAME_encode
+    words |= {"classes": len(content.classes or []), "columns": ", ".join(map(str, range(content.width)))}
+    source = SourceCode("h", content, c_array, place="o + 1" if content.single else "o", **words)
+    declared = [c_array(f"{name}_input_names", content.names)] if content.is_matrix and content.names else []
     if content.classes is not None:
         labels = content.classes if isinstance(content.classes[0], str) else np.array(content.classes) + 0
-        found.append(c_array(f"{name}_classes", labels, "long long"))
-    return "".join(f"\n{line}" for line in found)
+        declared.append(c_array(f"{name}_classes", labels, "long long"))
+    declarations = "".join(f"\n{line}" for line in declared)
+    return source.file(declarations=declarations, encode=_c_encode(content, name, source))
 
 
 def _c_encode(content: ModelContent, name: str, source: SourceCode) -> str:
@@ -177,8 +161,16 @@ def _c_encode(content: ModelContent, name: str, source: SourceCode) -> str:
             arrays.append(c_array(f"{own}_rows", column.rows))
             found = f"{name}_find_{kind}s({cell}, {values}, {len(column.values)})"
             work.append(f"    memcpy(x + {place}, {own}_rows[{found}], sizeof {own}_rows[0]);")
-        else:
-            work += [f"    x[{place + c}] = {text};" for c, text in enumerate(_c_number_cells(column, cell, name))]
+        else:  # a number, scaled, and the indicator of a missing cell, if there is one
+            value = cell
+            if column.scaling is not None:
+                centre, scale, offset = column.scaling
+                value = f"({cell} - ({centre!r})) * {scale!r} + {offset!r}"
+            texts = [value, "0.0"][: column.width]
+            if column.missing is not None:
+                pairs = zip(column.missing, texts, strict=True)
+                texts = [f"{name}_is_nan(&{cell}) ? {missing!r} : {text}" for missing, text in pairs]
+            work += [f"    x[{place + c}] = {text};" for c, text in enumerate(texts)]
         place += column.width
     if not content.is_matrix:
         for kind, own_names in names.items():
@@ -186,18 +178,6 @@ def _c_encode(content: ModelContent, name: str, source: SourceCode) -> str:
             arrays.append(c_array(f"{name}_{kind}_names", own_names))
     function = source.fill("encode_matrix" if content.is_matrix else "encode_table", work="\n".join(work))
     return "\n".join([*arrays, "", function])
-
-
-def _c_number_cells(column: Input, cell: str, name: str) -> list[str]:
-    """A number, scaled, and the indicator of a missing cell, if there is one."""
-    value = cell
-    if column.scaling is not None:
-        centre, scale, offset = column.scaling
-        value = f"({cell} - ({centre!r})) * {scale!r} + {offset!r}"
-    filled = [value, "0.0"][: column.width]
-    if column.missing is None:
-        return filled
-    return [f"{name}_is_nan(&{cell}) ? {m!r} : {f}" for m, f in zip(column.missing, filled, strict=True)]
 
 
 def c_array(name: str, values: np.ndarray | Sequence[Any], integer: str = "int") -> str:

@@ -28,21 +28,6 @@ def calibrate(decision: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> n
     return np.array([softmax_slope(logits[side], targets[side], weights[side]) for side in sides])
 
 
-def calibration_weights(
-    given: np.ndarray, own: np.ndarray, weights: np.ndarray, *, are_copies: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """How many copies of a row its weight stands for, at least 1, and the weights of the rows for the calibration.
-
-    Whole weights count copies of a row, of which calibration leaves out one, as if all of them were in the data. If
-    some weights are not whole, or if parameters were chosen by leave-one-out, which leaves out whole rows (not
-    `are_copies`), then calibration does so too, and the mean weight counts as 1. `given` are the sample weights, `own`
-    is their product with the class weights, and `weights` that with the robust weights.
-    """
-    if are_copies and np.allclose(given, np.rint(given), rtol=1e-9, atol=0.0):
-        return np.maximum(given, 1.0), weights
-    return np.ones(len(given)), weights * (np.count_nonzero(own) / own.sum())
-
-
 def probabilities(decision: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     """Class probabilities (rows, classes) from decision values (rows, columns); rows sum to 1."""
     logits = slopes[0] * decision

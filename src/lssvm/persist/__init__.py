@@ -81,10 +81,28 @@ def save(model: LSSVR | LSSVC, path: str | os.PathLike[str]) -> None:
     check_fitted(model)
     if type(model) not in (LSSVR, LSSVC):
         raise TypeError(f"save expects a fitted LSSVR or LSSVC, got {type(model).__name__}: save the model itself.")
-    parts = _pack(model)
+    writer = Writer()
+    added = {name: value for name, value in vars(model).items() if FITTED.fullmatch(name) and name not in PUBLIC}
+    own = {name: writer.value(value, name) for name, value in added.items() if not arrays.is_dask(value)}
+    tree = {"model": writer.value(model, ""), "fitted": writer.value(model.fitted_, ""), "own": own}
+    metadata = {"sha256": NO_DIGEST.decode(), "lssvm_format": str(FORMAT), "lssvm_version": __version__}
+    metadata["model"] = json.dumps(tree, allow_nan=False, separators=(",", ":"))
+    header: dict[str, Any] = {"__metadata__": metadata}
+    offset = 0
+    for name, array in writer.arrays.items():
+        end = offset + array.nbytes
+        header[name] = {"dtype": CODES[array.dtype], "shape": array.shape, "data_offsets": [offset, end]}
+        offset = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # arrays start at a multiple of 8
+    try:
+        _read(metadata["model"], Reader(writer.arrays, _allowance(text, 8 + len(text) + offset)))
+    except ERRORS as error:
+        raise ValueError(f"The model cannot be saved, because it could not be loaded again: {error}") from None
+    length, stored = struct.pack("<Q", len(text)), [array.data for array in writer.arrays.values() if array.size]
+    text = START + _digest(length, text, *stored) + text[len(START) + 64 :]
     with files.written(path) as file:
-        for part in parts:
-            file.write(part)
+        file.writelines([length, text, *stored])
 
 
 def load(path: str | os.PathLike[str]) -> LSSVR | LSSVC:
@@ -113,53 +131,15 @@ def load(path: str | os.PathLike[str]) -> LSSVR | LSSVC:
     ...     lssvm.load(f"{folder}/motorcycle.lssvm")
     LSSVR(C=1.0, kernel=RBF(sigma=13.1))
     """
+    path, place = os.fspath(path), 8 + len(START)
     with open(path, "rb") as file:
-        start = file.read(8 + len(START))
+        start = file.read(place)
         if start[8:] != START:
-            raise ValueError(f"{os.fspath(path)!r} is not a model file: give one written by lssvm.save or lssvm fit.")
+            raise ValueError(f"{path!r} is not a model file: give one written by lssvm.save or lssvm fit.")
         content = start + file.read()
     length = struct.unpack("<Q", start[:8])[0]
     if length > len(content) - 8:
-        raise ValueError(f"{os.fspath(path)!r} ends too early: copy it again, or save the model again.")
-    return _unpack(content, length, os.fspath(path))
-
-
-def _pack(model: Any) -> list[Any]:
-    """The parts of the file in order: length, header, then the arrays."""
-    writer = Writer()
-    added = {name: value for name, value in vars(model).items() if FITTED.fullmatch(name) and name not in PUBLIC}
-    own = {name: writer.value(value, name) for name, value in added.items() if not arrays.is_dask(value)}
-    tree = {"model": writer.value(model, ""), "fitted": writer.value(model.fitted_, ""), "own": own}
-    metadata = {"sha256": NO_DIGEST.decode(), "lssvm_format": str(FORMAT), "lssvm_version": __version__}
-    metadata["model"] = json.dumps(tree, allow_nan=False, separators=(",", ":"))
-    header: dict[str, Any] = {"__metadata__": metadata}
-    offset = 0
-    for name, array in writer.arrays.items():
-        end = offset + array.nbytes
-        header[name] = {"dtype": CODES[array.dtype], "shape": array.shape, "data_offsets": [offset, end]}
-        offset = end
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # arrays start at a multiple of 8
-    try:
-        _read(metadata["model"], Reader(writer.arrays, _allowance(text, 8 + len(text) + offset)))
-    except ERRORS as error:
-        raise ValueError(f"The model cannot be saved, because it could not be loaded again: {error}") from None
-    parts = [struct.pack("<Q", len(text)), text, *(array.data for array in writer.arrays.values() if array.size)]
-    parts[1] = START + _digest(*parts) + text[len(START) + 64 :]
-    return parts
-
-
-def _digest(*parts: Any) -> bytes:
-    """The SHA-256 of the file in hexadecimal digits; in the header, zeros take its place."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
-    return digest.hexdigest().encode()
-
-
-def _unpack(content: bytes, length: int, path: str) -> Any:
-    """The model in the content of a file."""
-    place = 8 + len(START)
+        raise ValueError(f"{path!r} ends too early: copy it again, or save the model again.")
     if _digest(content[:place], NO_DIGEST, memoryview(content)[place + 64 :]) != content[place : place + 64]:
         raise ValueError(f"{path!r} is damaged (its SHA-256 does not match): copy it again, or save the model again.")
     try:
@@ -177,10 +157,16 @@ def _unpack(content: bytes, length: int, path: str) -> Any:
                 return publish(*_read(metadata["model"], reader, written), refined=True)
     except ERRORS as error:
         raise ValueError(f"{path!r} contains no valid model: {error}") from None
-    raise ValueError(
-        f"{path!r} has format {written}, written by lssvm {metadata.get('lssvm_version')}; this version of lssvm "
-        f"({__version__}) reads formats up to {FORMAT}: upgrade lssvm."
-    )
+    found = f"{path!r} has format {written}, written by lssvm {metadata.get('lssvm_version')}"
+    raise ValueError(f"{found}; this version of lssvm ({__version__}) reads formats up to {FORMAT}: upgrade lssvm.")
+
+
+def _digest(*parts: Any) -> bytes:
+    """The SHA-256 of the file in hexadecimal digits; in the header, zeros take its place."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest().encode()
 
 
 def _allowance(text: bytes, size: int) -> int:

@@ -36,19 +36,15 @@ def _member(values: dict[str, Any], asked: Any, model: Any) -> Member:
     """The record of a model that is not a stack."""
     given = values.get
     single, classes, factors = values["_single_output_"], given("classes_"), given("_class_factors_")
-    if classes is not None and factors is None:  # version 0.1
-        factors = class_factors(model.class_weight, classes, np.ones(len(classes)))
+    if classes is not None:
+        if factors is None:  # version 0.1
+            factors = class_factors(model.class_weight, classes, np.ones(len(classes)))
+        factors = np.array(factors, dtype=float)
     coef, problem, kept, loo = values["dual_coef_"], given("_problem_"), given("_fit_"), given("loo_residuals_")
     coef = coef.reshape(len(coef), -1)
-    layout = Layout(
-        n_features=values["n_features_in_"],
-        names=given("feature_names_in_"),
-        columns=given("_columns_"),
-        single=single,
-        outputs=coef.shape[1] if classes is None else 1 if single else len(classes),
-        classes=classes,
-        class_factors=None if factors is None else np.array(factors, dtype=float),
-    )
+    names, columns = given("feature_names_in_"), given("_columns_")
+    outputs = coef.shape[1] if classes is None else 1 if single else len(classes)
+    layout = Layout(values["n_features_in_"], names, columns, single, outputs, classes, factors)
     if problem is not None and kept is None:  # leave-one-out is deferred
         loo = None
     targets = None
@@ -60,18 +56,11 @@ def _member(values: dict[str, Any], asked: Any, model: Any) -> Member:
             targets = loo + values["loo_predictions_"].reshape(loo.shape)
         else:
             targets = coded(values["_codes_"].reshape(len(loo)), layout)
-    fit: Any = Fit(
-        kernel=values["kernel_"],
-        C=values["C_"],
-        weights=given("weights_"),
-        support=values["support_"],
-        points=values["support_vectors_"],
-        coef=coef,
-        intercept=np.atleast_1d(np.asarray(values["intercept_"])),
-        residuals=None if kept is None else kept.residuals,
-        leverage=None if loo is None else given("leverage_"),
-        loo_residuals=loo,
-    )
+    solution: dict[str, Any] = {name: values[f"{name}_"] for name in ("kernel", "C", "support")}
+    solution |= {"points": values["support_vectors_"], "weights": given("weights_"), "coef": coef}
+    solution["intercept"] = np.atleast_1d(np.asarray(values["intercept_"]))
+    leverage = None if loo is None else given("leverage_")
+    fit = Fit(**solution, residuals=kept and kept.residuals, leverage=leverage, loo_residuals=loo)
     named: dict[str, Any] = {name: given(f"_{name}_") for name in SAME}
     named |= {name: given(f"{name}_") for name in ("path", "press", "max_variation")}
     named |= {name: values[f"{name}_"] for name in ("coding", "loss") if f"{name}_" in values}

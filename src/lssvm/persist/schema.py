@@ -26,7 +26,7 @@ from ..kernels import MOST_COLUMNS, MOST_KERNELS, Additive, Kernel, as_kernel
 from ..losses import LOSSES
 from ..problem import Fit, Problem, Step, Whitening
 from ..robust import WeightFunction
-from ..rules import MOST, Penalty, Rule, Values, one_of, row_weights, values
+from ..rules import MOST, TINY, Penalty, Rule, Values, one_of, row_weights, values
 from ..stream.sources import Sample
 from ..stream.sums import LooSample, Stream
 from ..system import Moments
@@ -254,9 +254,8 @@ def _are_members(fitted: FittedModel) -> bool:
 
 
 PENALTY = Penalty | None
-HINTS: dict[Any, Any] = {
-    **{int: rules.integer("a count", 0), Kernel: fitted_kernel, WeightFunction: weight_function, Bunch: path},
-}
+COUNT = rules.integer("a count", 0)
+HINTS: dict[Any, Any] = {int: COUNT, Kernel: fitted_kernel, WeightFunction: weight_function, Bunch: path}
 SPECIAL: dict[type, dict[str, Any]] = {  # fields that are more special than their types
     Problem: {"fitted": type(None), "C": Penalty, "paths": paths, "asked": optional((requested_kernel, PENALTY))},
     Member: {"asked": (optional(requested_kernel), PENALTY)},
@@ -266,9 +265,7 @@ SPECIAL: dict[type, dict[str, Any]] = {  # fields that are more special than the
         "name": Rule("text or any integer", lambda value: type(value) in (str, int)),
         "values": Rule("distinct values", lambda value: isinstance(value, tuple) and _are_values(value)),
     },
-    Sample: {
-        "arrays": (values("sampled", "features"), values("sampled", "outputs"), row_weights("sampled", rules.TINY))
-    },
+    Sample: {"arrays": (values("sampled", "features"), values("sampled", "outputs"), row_weights("sampled", TINY))},
 }
 RELATIONS: list[tuple[type, str, Callable[[Any, Sizes], Any]]] = [  # between the fields of a record
     (Problem, "weights", lambda problem, sizes: (problem.weights > 0).any()),
@@ -313,7 +310,7 @@ PATH: dict[str, Any] = {  # records of the steps
     **dict.fromkeys(("errors", "zeta", "rho", "intercept"), VECTOR),
     **{"supports": [INTEGERS], "kept": [INTEGERS]},
     **{"scores": optional(numeric(1, 2)), "coef": numeric(2), "max_variation": numeric(2, 3)},
-    "chosen": rules.numbers("sizes or penalties", 0, 1, above=-rules.TINY),
+    "chosen": rules.numbers("sizes or penalties", 0, 1, above=-TINY),
     "outputs": [path],
     "gain": rules.number("a gain", -rules.LARGEST),
     **{"members": [compared("weight")], "candidates": [compared("coding", "loss")]},

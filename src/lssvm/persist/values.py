@@ -88,10 +88,9 @@ class Writer:
         if hasattr(value, "shape") and hasattr(value, "__array__"):
             return self._array(np.asarray(arrays.to_numpy(value)), place)
         if callable(value) or isinstance(value, kernels.Function):
-            raise TypeError(
-                f"{place}={value!r} is a user-defined function or class, which cannot be saved: files contain "
-                "values, not code. Use classes of lssvm.kernels, lssvm.sparsify, lssvm.tune and lssvm.robust."
-            )
+            what = f"{place}={value!r} is a user-defined function or class, which cannot be saved"
+            remedy = "Use classes of lssvm.kernels, lssvm.sparsify, lssvm.tune and lssvm.robust"
+            raise TypeError(f"{what}: files contain values, not code. {remedy}.")
         raise TypeError(f"{place} contains a {type(value).__name__}, which cannot be saved: {value!r}.")
 
     def _items(self, values: Any, place: str) -> list[Any]:

@@ -42,7 +42,8 @@ def html_table(columns: Mapping[str, Iterable[Any]], *, header: bool = True, of_
 
     A table of rows of the data can be sorted, and links lead to its lines by the numbers of the rows.
     """
-    lines = [[_cell(value) for value in line] for line in zip(*columns.values(), strict=True)]
+    table = zip(*columns.values(), strict=True)
+    lines = [[str(own) if isinstance(own, (str, Integral)) else rounded(own) for own in line] for line in table]
     if not lines:
         return ""
     button = '<button type="button" class="sort">{}</button>' if of_rows else "{}"
@@ -59,10 +60,6 @@ def html_table(columns: Mapping[str, Iterable[Any]], *, header: bool = True, of_
 def formatted(values: Iterable[float], style: str) -> list[str]:
     """Numbers in a given style for a column of a table, which otherwise has four significant digits."""
     return [format(value, style) for value in values]
-
-
-def _cell(value: Any) -> str:
-    return str(value) if isinstance(value, (str, Integral)) else rounded(value)
 
 
 def _number_class(value: str) -> str:

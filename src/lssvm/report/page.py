@@ -24,8 +24,7 @@ from .quality import intervals_section, other_rows_section, quality_section, res
 from .technical import technical_section
 from .verdict import verdict_section
 
-FOLDER = Path(__file__).parent
-FRAME, STYLE, SCRIPT = ((FOLDER / f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
+FRAME, STYLE, SCRIPT = (Path(__file__).with_name(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
 
 
 def to_html(
@@ -122,15 +121,8 @@ def _page(heading: str, facts: Facts, sections: Sequence[tuple[str, str, str]]) 
         links += f'<li><a href="#{name}">{escaped(title)}</a></li>'
         top = f'<h2 id="{name}-title">{escaped(title)}</h2>'
         body += f'<section id="{name}" aria-labelledby="{name}-title">{top}\n{content}</section>\n'
-    return Template(FRAME).substitute(
-        heading=escaped(heading),
-        task=f"classification, {len(facts.classes)} classes" if facts.classes else "regression",
-        source=f", {escaped(facts.about['source'])}" if facts.about.get("source") else "",
-        links=links,
-        sections=body,
-        version=escaped(__version__),
-        style=STYLE,
-        style_hash=_hash(STYLE),
-        script=SCRIPT,
-        script_hash=_hash(SCRIPT),
-    )
+    task = f"classification, {len(facts.classes)} classes" if facts.classes else "regression"
+    source = f", {escaped(facts.about['source'])}" if facts.about.get("source") else ""
+    words = {"heading": escaped(heading), "task": task, "source": source, "links": links, "sections": body}
+    words |= {"version": escaped(__version__), "style": STYLE, "script": SCRIPT}
+    return Template(FRAME).substitute(words, style_hash=_hash(STYLE), script_hash=_hash(SCRIPT))

@@ -135,12 +135,10 @@ class Random(Step):
 
     def __call__(self, problem: Problem) -> Problem:
         draw = check_random_state(self.random_state)
-        if self.n is None:  # the default of `LSSVR`: the order of the rows must not matter
-            return self._measured(problem, draw.permutation(problem.rows_by_content))
-        return problem.with_basis(draw.permutation(problem.rows)[: self.n])
-
-    def _measured(self, problem: Problem, drawn: np.ndarray) -> Problem:
-        """As many of the drawn rows as pay off, with the kernel and C chosen in the comparison."""
+        if self.n is not None:
+            return problem.with_basis(draw.permutation(problem.rows)[: self.n])
+        # as many rows as pay off: this is the default of `LSSVR`, so the order of the rows must not matter
+        drawn = draw.permutation(problem.rows_by_content)
         sample = sample_of(problem, SAMPLE_ROWS, drawn)
         last = progress.expect(lambda: most_for_C(problem.with_basis(drawn[: SIZES[0]])))
         basis = lambda n: np.flatnonzero(np.isin(sample, drawn[:n]))  # noqa: E731

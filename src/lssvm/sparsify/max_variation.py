@@ -64,7 +64,10 @@ def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train:
     features: list[tuple[np.ndarray, np.ndarray]] = []
     for group, part in kernel.kept(X.shape[1]).values():
         own, basis = pick_columns(X, group), pick_columns(points, group)
-        phi, factor = _features(part, own, basis)
+        # a pivoted Cholesky factor, cut at 1e-14: k(x, z) = phi(x)'phi(z), where `factor` is phi of the points
+        K = part.evaluate(basis, basis)
+        factor, pivots = arrays.pivoted_cholesky(K, 1e-14 * max(float(K.diagonal().max()), 0.0))
+        phi = arrays.whiten_rows(part.evaluate(own, basis[pivots]), factor[pivots], 0.0)
         number.append(seen.setdefault((own.tobytes(), phi.tobytes()), len(parts)))
         if number[-1] == len(parts):
             parts.append((part, own, basis))
@@ -80,9 +83,9 @@ def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train:
         scaled = [(count * phi[train], factor) for count, (phi, factor) in zip(times, features, strict=True)]
         if _reproduced(blocks, scaled):
             return blocks
-    K = [count * part.evaluate(own, basis) for count, (part, own, basis) in zip(times, parts, strict=True)]
-    _check_sizes([K[place][train] for place in number], list(kernel.kept(X.shape[1])))
-    return _shared_blocks(K, train, np.array(number))
+    matrices = [count * part.evaluate(own, basis) for count, (part, own, basis) in zip(times, parts, strict=True)]
+    _check_sizes([matrices[place][train] for place in number], list(kernel.kept(X.shape[1])))
+    return _shared_blocks(matrices, train, np.array(number))
 
 
 def _orthonormal(phi: np.ndarray, factor: np.ndarray, train: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -135,14 +138,6 @@ def _reproduced(blocks: Blocks, features: list[tuple[np.ndarray, np.ndarray]]) -
         if dropped and np.abs(phi @ (factor.T @ alpha) - Q @ z[place]).max(initial=0.0) > 1e-5:
             return False
     return True
-
-
-def _features(kernel: Kernel, X: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """phi of the rows and of the points with k(x, z) = phi(x)'phi(z): a pivoted Cholesky factor, cut at 1e-14."""
-    K = kernel.evaluate(points, points)
-    F, pivots = arrays.pivoted_cholesky(K, 1e-14 * max(float(K.diagonal().max()), 0.0))
-    values = kernel.evaluate(X, points[pivots])
-    return arrays.whiten_rows(values, F[pivots], 0.0), F
 
 
 # The programme --------------------------------------------------------------------------------------------------------
