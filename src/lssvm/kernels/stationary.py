@@ -100,7 +100,7 @@ class _Stationary(Kernel):
             self._of_negative_distance(W, slope=True)
             W *= G[rows, columns]
             X, Z = distances.X[rows, :], distances.Z[columns, :]
-            in_widths, in_points = xp.zeros_like(X[:1, :]), xp.zeros_like(Z)
+            in_widths, in_points = xp.zeros_like(X[:1, :]), xp.zeros_like(Z if points else Z[:0, :])
             for pairs, difference in distances.differences(close, rows, columns):  # for them, the sums below cancel
                 weighted = W[pairs][:, None] * difference
                 arrays.put(W, pairs, 0.0)
