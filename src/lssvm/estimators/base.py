@@ -42,6 +42,7 @@ except ImportError:  # before scikit-learn 1.9
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+Solved = list[tuple[Member, Problem | None]]  # models, each with its problem if C has been chosen for it
 TASKS = 100  # number of subtasks into which a fit is divided for callbacks
 LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")  # attributes that `fit` may defer
 NO_SINGLE_VALUE = ("C_", "coding_", "dual_coef_", "loss_", "support_vectors_")  # attributes that members have
@@ -241,12 +242,10 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             found = self._with_classes(found, *label_totals(y, weights), len(weights), classes)
         return Table.of(found, X, y, weights)
 
-    def _solve(
-        self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None
-    ) -> list[tuple[Member, Problem | None]]:
+    def _solve(self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None) -> Solved:
         """The models of problems that differ in kernels only, without those that are not worth their time.
 
-        With each comes its problem if its C has been chosen here. `given` are the sample weights.
+        `given` are the sample weights.
         """
         last = progress.expect(lambda: len(problems) * planning.most_to_solve(problems[0]))
         ready = planning.with_bases(problems, self.steps if steps is None else steps, is_default=self.kernel is None)

@@ -251,16 +251,15 @@ class ChunkReader:
         if tuple(np.shape(y)[1:]) != expected:
             first = f"one row has shape {expected} in the first one: give the same outputs in all chunks."
             raise ValueError(f"chunks: y has shape {np.shape(y)} in chunk {number}, but {first}")
-        given = y
         try:
-            _, X, y, weights = self.model._validated(X, y, layout=layout, sample_weight=weight, least=0, encode=False)
+            _, X, targets, own = self.model._validated(X, y, layout=layout, sample_weight=weight, least=0, encode=False)
         except ValueError as error:
             raise ValueError(f"chunks: chunk {number}: {error}") from None
         none = np.empty(0)
-        labels, totals = label_totals(y, weights) if isinstance(self.model, ClassifierMixin) else (none, none)
-        sample = sample_rows(SAMPLE_ROWS, number, X, y, weights)
-        rows = fingerprint(self.compared(X, encoded=False), given, weight)
-        return Scan(int(np.count_nonzero(weights)), sample, labels, totals, rows)
+        labels, totals = label_totals(targets, own) if isinstance(self.model, ClassifierMixin) else (none, none)
+        sample = sample_rows(SAMPLE_ROWS, number, X, targets, own)
+        rows = fingerprint(self.compared(X, encoded=False), y, weight)
+        return Scan(int(np.count_nonzero(own)), sample, labels, totals, rows)
 
     def after(self, scan: Scan) -> tuple[ChunkReader, Table]:
         """The reader that has learned how columns and classes are coded, and the sample of rows."""

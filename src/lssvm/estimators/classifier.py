@@ -21,7 +21,7 @@ from ..problem import Fit, Problem, class_numbers, solve_classes
 from ..tune import LeaveOneOut
 from ..tune.classes import choose_classifier, with_C_of_more_rows
 from . import planning
-from .base import on_rows, with_callbacks
+from .base import Solved, on_rows, with_callbacks
 from .chunks import ChunkedLSSVM, adds_chunks
 from .fitted import Member
 from .layout import Layout, same_kind, winning_class
@@ -113,9 +113,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         self.coding = coding
         self.loss = loss
 
-    def _solve(
-        self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None
-    ) -> list[tuple[Member, Problem | None]]:
+    def _solve(self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None) -> Solved:
+        """The classifiers of all kernels, each by itself."""
         if len(problems) > 1:
             return progress.each(lambda problem: self._solve([problem], layout, given)[0], problems)
         problem = problems[0]

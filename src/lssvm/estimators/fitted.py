@@ -203,9 +203,8 @@ class Member(Record):
     @property
     def given_weights(self) -> np.ndarray:
         """The sample weights of all rows as given."""
-        if self.sample_weight is None:
-            return np.ones(self.fit.weights.shape[0])
-        return arrays.to_numpy(self.sample_weight)
+        given = self.sample_weight
+        return np.ones(self.fit.weights.shape[0]) if given is None else arrays.to_numpy(given)
 
     @cached_property
     def loo_values(self) -> LooValues | None:
@@ -285,9 +284,7 @@ class FittedModel(Record):
     scale: tuple[np.ndarray, NoiseScale | None] | None = field(default=None, metadata={"cached": True})
 
     @classmethod
-    def combine(
-        cls, members: Sequence[Member], steps: Any = None, *, is_stack: bool, shares: Sequence[float] | None = None
-    ) -> Self:
+    def combine(cls, members: Sequence[Member], steps: Any = None, *, is_stack: bool, shares: Any = None) -> Self:
         """The model of a single member, or the average of several, of which those without weight are left out.
 
         The weights are given, or chosen by leave-one-out; `steps` are those of the estimator, for messages.

@@ -307,9 +307,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         parts = [member.loo_model for member in members]
         return parts[0] if len(parts) == 1 else StackedLoo(parts, list(self.fitted_.shares))
 
-    def _distribution(
-        self, labels: np.ndarray | None = None, method: str = "auto", *, search: bool = True
-    ) -> Jackknife:
+    def _distribution(self, labels: Any = None, method: str = "auto", *, search: bool = True) -> Jackknife:
         """The predictive distribution; with `labels` of all training rows, folds are left out.
 
         With `search`, its residuals may come from searches that are repeated. What takes long is stored in the model.

@@ -24,6 +24,7 @@ from ..tables import Column, Columns, as_table, column_names, is_missing, series
 from .layout import Layout, unfitted
 
 NO_TARGETS = "no_validation"  # scikit-learn's mark of a missing y
+Encoded = tuple[Columns | None, Any]  # how columns are encoded, and the rows
 ANY_CELLS: dict[str, Any] = {"dtype": object, "ensure_all_finite": False, "ensure_min_samples": 0}
 
 # Parts of the messages of NumPy, pandas and scikit-learn about cells that are not numeric.
@@ -95,9 +96,6 @@ def validate(
         X is on its device, y is an array of NumPy; without y, None. The sample weights are an array of NumPy.
     """
     X, y = as_table("X", X), as_table("y", y)
-    for name, values in (("X", X), ("y", y)):
-        if np.ma.is_masked(values):
-            raise ValueError(f"{name} is a masked array with masked values: fill them in, or remove their rows.")
     y = arrays.to_numpy(y) if arrays.is_foreign(y) or isinstance(y, np.ndarray) else y
     refuse_missing(y)
     if least == 0 and not (X.shape[0] if hasattr(X, "shape") else len(X)):  # a chunk without rows
@@ -145,9 +143,7 @@ def _columns(model: Any, X: Any, layout: Layout | None) -> Columns | None:
     return Columns.of(X if is_frame else check_array(X, **ANY_CELLS), requested)
 
 
-def _rows(
-    seen: Any, X: Any, layout: Layout | None, sample_weight: Any, *, encode: bool, least: int
-) -> tuple[Columns | None, Any]:
+def _rows(seen: Any, X: Any, layout: Layout | None, sample_weight: Any, *, encode: bool, least: int) -> Encoded:
     """How the columns are encoded, and the rows."""
     first, columns, matrix = layout is None, _columns(seen, X, layout), None
     if columns is not None and any(column.kind != "number" for column in columns.columns):
@@ -174,9 +170,7 @@ def _rows(
     return columns, columns.encode(cells) if encode else np.column_stack(cells)
 
 
-def _device_rows(
-    seen: Any, X: Array, layout: Layout | None, sample_weight: Any, *, encode: bool, least: int
-) -> tuple[Columns | None, Array]:
+def _device_rows(seen: Any, X: Any, layout: Layout | None, sample_weight: Any, *, encode: bool, least: int) -> Encoded:
     """`_rows` for an array that stays on its device; categories and missing cells are encoded on the CPU."""
     xp = arrays.namespace(X)
     if arrays.is_torch(X) and X.layout is not xp.strided:

@@ -88,8 +88,10 @@ def series_of(X: Any) -> list[Any] | None:
 def as_table(name: str, values: Any) -> Any:
     """A pyarrow table instead of a record batch, whose column names scikit-learn does not read; else the values.
 
-    Raises TypeError for a LazyFrame of polars.
+    Raises TypeError for a LazyFrame of polars, and ValueError for masked values.
     """
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} is a masked array with masked values: fill them in, or remove their rows.")
     kind = type(values).__name__
     if kind == "LazyFrame" and hasattr(values, "collect"):
         raise TypeError(f"{name} is a LazyFrame, which has no rows yet: call .collect() and pass the result.")

@@ -1,4 +1,4 @@
-"""The choice of C from the whole path of one factorisation, and the errors by which it is chosen."""
+"""Choose C from the whole path of one factorisation, by the error of leave-one-out or held-out predictions."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ Errors = Callable[[Factor, Sequence[float]], np.ndarray]
 
 # Errors of leave-one-out and held-out predictions ---------------------------------------------------------------------
 def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
-    """Mean loss of the leave-one-out residuals for every C, in units of the outputs.
+    """Return the mean loss of the leave-one-out residuals for every C, in units of the outputs.
 
-    For regression, they are clipped at `outlier` times their 90th percentile: a single target must not decide.
+    For regression, they are clipped at `outlier` times their 90th percentile, because a single target must not decide.
     """
     problem = factor.problem
     y, weights = (arrays.to_numpy(a)[problem.rows] for a in (problem.y, problem.weights))
@@ -54,7 +54,7 @@ def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
 
 
 def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
-    """`losses.log_loss` of the leave-one-out decision values of classes for every C, in batches that fit in memory."""
+    """Return `losses.log_loss` of the leave-one-out decision values of classes for every C, batch by batch."""
     problem, errors = factor.problem, []
     y, weights = (arrays.to_numpy(a)[problem.rows] for a in (problem.y, problem.weights))
     several = max(1, BATCH // y.size)
@@ -66,7 +66,7 @@ def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
 
 
 def mean_loss(problem: ProblemRecord, residuals: np.ndarray, weights: np.ndarray, y: np.ndarray | None = None) -> float:
-    """Weighted mean of the squared residuals, or of the absolute residuals for a robust fit.
+    """Return the weighted mean of the squared residuals, or of the absolute residuals for a robust fit.
 
     For classes, it is `losses.log_loss` if their targets `y` are given. The residuals are leave-one-out or held-out.
     """
@@ -78,14 +78,17 @@ def mean_loss(problem: ProblemRecord, residuals: np.ndarray, weights: np.ndarray
 
 
 def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
-    """Share of the rows that leave-one-out misclassifies, from coded targets and leave-one-out residuals."""
+    """Return the share of rows that leave-one-out misclassifies, from coded targets and leave-one-out residuals."""
     predicted = y - loo
     wrong = np.argmax(predicted, axis=1) != np.argmax(y, axis=1) if y.shape[1] > 1 else (predicted * y <= 0)[:, 0]
     return float(np.average(wrong, weights=weights))
 
 
 def output_units(y: np.ndarray) -> np.ndarray:
-    """The standard deviation of every output, 1 if it is constant: all count alike, and squares cannot overflow."""
+    """Return the standard deviation of every output, or 1 if it is constant.
+
+    In these units, all outputs count alike, and squares cannot overflow.
+    """
     deviation = y - y.mean(axis=0)
     largest = np.max(np.abs(deviation), axis=0, initial=0.0)
     unit = largest * (deviation / np.where(largest > 0, largest, 1.0)).std(axis=0)
@@ -93,35 +96,38 @@ def output_units(y: np.ndarray) -> np.ndarray:
 
 
 def unexplained(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
-    """The mean share of the variance of outputs that is left in their leave-one-out residuals, both (rows, outputs)."""
+    """Return the share of the variance of outputs that is left in their leave-one-out residuals, on average.
+
+    Outputs and residuals have the shape (rows, outputs).
+    """
     total = weights @ (y - np.average(y, axis=0, weights=weights)) ** 2
     return float(np.mean(np.where(total > 0, weights @ loo**2 / np.where(total > 0, total, 1.0), 0.0)))
 
 
 # The best C -----------------------------------------------------------------------------------------------------------
 def best_C(problem: Problem, errors: Errors = loo_errors, guess: float | None = None) -> tuple[float, float, Factor]:
-    """The C with the smallest error (or the given C), that error, and the factor; a `guess` of C may save time.
+    """Return the C with the smallest error (or the given C), that error, and the factor.
 
-    `errors` returns the errors of several values of C. One factor serves them all.
+    `errors` returns the errors of several values of C. One factor serves them all. A `guess` of C may save time.
     """
     if problem.C is not None:
         factor = problem.factorise()
         return problem.C, float(errors(factor, [problem.C])[0]), factor
     unit, rounding = ridge_unit(problem)
     ridges = np.geomspace(*CONSTANTS.ridges) * unit
-    # ridges far above the rounding errors of sums over rows are cheaper, and usually suffice
+    # Ridges far above the rounding errors of sums over rows are cheaper, and usually suffice.
     near = ridges < (0.0 if problem.is_dual else rounding / QUICK)
     if guess is not None and near.any() and 1.0 / guess <= ridges[~near].min(initial=math.inf):
         near[:] = False
     known: Any = None
     for grid in [ridges[~near], ridges] if near.any() else [ridges]:
-        known = None  # there may be memory for only one
+        known = None  # There may be memory for only one.
         known = problem.factorise(float(1.0 / grid[0]), every=True, quick=True)
         scores = errors(known, (1.0 / grid).tolist())
         if np.argmin(scores) > 0:
             break
     best = min(zip(scores, 1.0 / grid, strict=True))
-    for _ in range(2):  # grids about the best point so far, each four times finer than the last
+    for _ in range(2):  # The next grids lie about the best point, and are four times finer each.
         place = int(np.argmin(scores))
         low, high = grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)]
         grid = np.geomspace(low, high, 9)[1:-1]
@@ -131,7 +137,7 @@ def best_C(problem: Problem, errors: Errors = loo_errors, guess: float | None = 
 
 
 def ridge_unit(problem: Problem) -> tuple[float, float]:
-    """The unit of the ridges 1/C, and a bound on the rounding errors of sums over rows.
+    """Return the unit of the ridges 1/C, and a bound on the rounding errors of sums over rows.
 
     The unit is the mean weight times the variance of the kernel over (a sample of) the rows: the mean of k(x, x) minus
     the mean of k(x, z).
@@ -144,16 +150,16 @@ def ridge_unit(problem: Problem) -> tuple[float, float]:
         variance = float(K.diagonal().mean() - K.mean())
     if not (math.isfinite(variance) and variance > SMALLEST_VARIANCE):
         return weight, EPS * weight * len(problem.rows)
-    K = K / variance - K.mean(axis=0) / variance  # squares cannot overflow
+    K = K / variance - K.mean(axis=0) / variance  # This keeps squares from overflowing.
     K = K - K.mean(axis=1)[:, None]
-    largest = variance * float(np.linalg.norm(K)) / len(rows)  # bounds the eigenvalues per row
+    largest = variance * float(np.linalg.norm(K)) / len(rows)  # This bounds the eigenvalues per row.
     return variance * weight, EPS * largest * weight * len(problem.rows)
 
 
 def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
-    """The problem with the best C on all rows that fit in memory, also recorded; an existing C is the initial guess.
+    """Return the problem with the best C on all rows that fit in memory, and record this C.
 
-    Robust weights and C are chosen alternately.
+    An existing C is the initial guess. Robust weights and C are chosen alternately.
     """
     trial = in_memory(problem.replace(C=None))
     record.plan.append(f"C on {'all' if len(trial.rows) == len(problem.rows) else len(trial.rows)} rows")
@@ -161,7 +167,7 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
     C, factor = problem.C, None
     if trial.robust is None or C is None:
         guess = None if C is None else C * len(trial.rows) / min(stages_of(trial)[-1][0], len(trial.rows))
-        # with a basis, the best C is roughly proportional to the number of rows, which was smaller in the search
+        # With a basis, the best C is roughly proportional to the number of rows, which was smaller in the search.
         C, _, factor = best_C(trial, errors, guess)
     if trial.robust is not None:
         for _ in range(ROBUST_ITERATIONS):
@@ -169,14 +175,14 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
     known = problem.replace(C=C)
     if factor is not None and trial.robust is None and len(trial.rows) == len(problem.rows):
         fit, loo = fit_of_path(factor, C)
-        del factor  # there may be memory for only one
+        del factor  # There may be memory for only one.
         known = downweight_outliers(known.replace(fitted=fit), loo)
     record.C = known.C
     return known
 
 
 def most_for_C(problem: Problem) -> float:
-    """An upper bound of the `work` of `with_best_C`."""
+    """Return an upper bound of the `work` of `with_best_C`."""
     rows, basis = len(problem.rows), None if problem.is_dual else problem.basis_size
     path = work(rows, basis, every=True)
     if problem.robust is None:
@@ -186,7 +192,7 @@ def most_for_C(problem: Problem) -> float:
 
 
 def search_weights(problem: Problem) -> Any:
-    """Robust weights for a search: from the leave-one-out residuals, with a larger scale than in a fit.
+    """Return robust weights for a search, from the leave-one-out residuals and with a larger scale than in a fit.
 
     From plain residuals, a close fit would flag more and more rows, which it then ignores. With the usual scale, rows
     near the corner of the weight function would be outliers for one kernel but not for another.
@@ -200,11 +206,11 @@ def search_weights(problem: Problem) -> Any:
 def downweight_outliers(
     problem: Problem, loo: Any = None, *, fixed_C: bool = False, iterations: int = ROBUST_ITERATIONS
 ) -> Problem:
-    """The problem of a regression with lower weights of its outliers, if there are any, and the best C for these.
+    """Return the problem of a regression with lower weights of its outliers and the best C for these, if it has any.
 
     A target whose leave-one-out residual is more than `outlier` times their 90th percentile gets the weight with which
-    its square counts as much as one at that limit: a single target decides neither the search nor the fit. `loo` are
-    the leave-one-out residuals of the rows with positive weight, if they are known.
+    its square counts as much as one at that limit. A single target then decides neither the search nor the fit. `loo`
+    are the leave-one-out residuals of the rows with positive weight, if they are known.
     """
     if problem.classification or problem.robust is not None:
         return problem
@@ -225,9 +231,10 @@ def downweight_outliers(
 
 
 def fit_of_path(factor: Factor, C: float) -> tuple[Fit | None, Any]:
-    """The fit for one C from the factor for all C, and the leave-one-out residuals of the rows with positive weight.
+    """Return the fit for one C, and the leave-one-out residuals of the rows with positive weight.
 
-    The fit is None, and the residuals have a few digits, if a separate factorisation would be more accurate.
+    Both come from the factor for all C. If a separate factorisation would be more accurate, the fit is None, and the
+    residuals have only a few digits.
     """
     quick = factor.system.solution(1.0 / C, careful=False)
     if not factor.system.serves(1.0 / C, quick.leverage):
@@ -253,7 +260,7 @@ def warn_at_edge(problems: Sequence[Problem]) -> None:
     if problem.is_dual and not problem.classification and kernel.leaves:
         parts = (problem.y, problem.solve().loo_residuals, problem.weights)
         if unexplained(*(arrays.to_numpy(a)[problem.rows] for a in parts)) > NOISE_FREE:
-            return  # a narrow kernel hardly relates the rows to each other, and any large C gives the same errors
+            return  # A narrow kernel hardly relates the rows to each other, and any large C gives the same errors.
     reason, remedy = "the targets look unrelated to the inputs", "Give C or sigma." if kernel.leaves else "Give C."
     if ridge < 1.0:
         part = "kernel" if problem.is_dual else "basis"
@@ -272,7 +279,7 @@ def warn_at_edge(problems: Sequence[Problem]) -> None:
 
 
 def warn_of_no_signal(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> None:
-    """Warn if a regression explains next to nothing, from targets and leave-one-out residuals (rows, outputs)."""
+    """Warn if a regression explains next to nothing, by its targets and leave-one-out residuals (rows, outputs)."""
     explained = 1.0 - unexplained(y, loo, weights)
     if explained < EXPLAINED:
         warnings.warn(

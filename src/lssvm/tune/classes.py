@@ -1,4 +1,4 @@
-"""The choice of a classifier: widths, C, loss and coding by the log loss of leave-one-out values.
+"""Choose a classifier: widths, C, loss and coding, by the log loss of leave-one-out values.
 
 All models are dense, on a sample of rows. One width per column is searched on each half of the sample and judged on the
 other half: the leave-one-out error of the rows by which many widths were chosen is too optimistic. The same holds for
@@ -30,7 +30,7 @@ PART = 1.0 / 3.0  # C is chosen again on this part of the rows and of the basis.
 def choose_classifier(
     problem: Problem, codings: tuple[str, ...], losses: tuple[str, ...]
 ) -> tuple[Candidate, Bunch | None]:
-    """The classifier with the smallest log loss of leave-one-out values, and a record of the comparison.
+    """Return the classifier with the smallest log loss of leave-one-out values, and a record of the comparison.
 
     A common width is searched for each kernel on both halves of a sample; then one width per column, or fewer columns,
     if they lower the log loss of the other half; then C on the whole sample, for each kernel, and for each coding and
@@ -45,7 +45,7 @@ def choose_classifier(
     leading = "squared" if "squared" in losses else losses[0]
     with progress.expect(lambda: (10.0 if problem.kernel.is_free else 2.0) * whole.work()):
         kernel, found = _with_widths(whole, halves, codings[0], leading, record)
-        # C is chosen again on the whole sample; the first candidate tells how it grows from a half to the whole
+        # C is chosen again on the whole sample. The first candidate shows how it grows from a half to the whole.
         first = with_nearby_C(whole, found[0])
         growth = first.C / found[0].C
         judged = [(whole.losses(first), first)]
@@ -77,11 +77,11 @@ def choose_classifier(
 def _with_widths(
     whole: LooLogLoss, halves: list[LooLogLoss], coding: str, loss: str, record: Bunch
 ) -> tuple[Kernel, list[Candidate]]:
-    """The requested kernel that is best on the halves, and a candidate of each kernel, the best first."""
+    """Return the requested kernel that is best on the halves, and a candidate of each kernel, the best first."""
     requested, C = whole.problem.kernel, whole.problem.C
     kernels = requested.parts if requested.is_choice else [requested]
     record.plan.append(f"{progress.counted(len(kernels), 'kernel')} with common widths on {len(whole.codes)} rows")
-    common: list[list[Candidate]] = []  # by kernel and half
+    common: list[list[Candidate]] = []  # There is a list per kernel, with an entry per half.
     unit = halves[0].unit
     for kernel in kernels:
         first = kernel.with_width(math.sqrt(max(1, whole.varying)), unit) if kernel.is_free else kernel
@@ -89,7 +89,7 @@ def _with_widths(
         start, own = Candidate(first, C or 10.0, coding, loss), list[Candidate]()
         alike = bool(common) and len(common[0][0].kernel.leaves) == len(first.leaves)
         for number, half in enumerate(halves):
-            if alike:  # start from the first kernel, else from the first half
+            if alike:  # Start from the first kernel, else from the other half.
                 pairs = zip(kernel.leaves, common[0][number].kernel.leaves, strict=True)
                 widths = [other.sigma if leaf.sigma is None else leaf.sigma for leaf, other in pairs]
                 start = replace(start, kernel=first.with_widths(widths), C=common[0][number].C)
@@ -116,7 +116,7 @@ def _with_widths(
 
 
 def with_nearby_C(criterion: LooLogLoss, candidate: Candidate, *, step: float = 1.0, moves: int = 1) -> Candidate:
-    """The candidate with the best C up to `moves` + 1 steps of log C away, unless C is given."""
+    """Return the candidate with the best C up to `moves` + 1 steps of log C away, unless C is given."""
     if criterion.problem.C is not None:
         return candidate
     value = lambda log_C: criterion.value(replace(candidate, C=math.exp(log_C)))  # noqa: E731
@@ -124,13 +124,13 @@ def with_nearby_C(criterion: LooLogLoss, candidate: Candidate, *, step: float = 
 
 
 def with_C_of_more_rows(problem: Problem, candidate: Candidate, record: Bunch) -> Problem:
-    """The problem of two classes with a basis, with C chosen on more rows than the search used.
+    """Return the problem of two classes with a basis, with C chosen on more rows than the search used.
 
     After a search of many widths, the leave-one-out losses of its sample are too small, and its C may be too large. A
     third of the rows and a third of the basis have as many rows per basis point as the whole. If rows are repeated, C
     does not rise: copies are more frequent in a larger sample, and the larger C, the smaller their leave-one-out loss.
-    Log loss relative to the C of the search, for six tables and Friedman's function with 5000 to 18,000 rows: 0.994 in
-    1.02 of the time, and 0.46 on a table without noise.
+    For six tables and Friedman's function with 5000 to 18,000 rows, the log loss was 0.994 times that with the C of the
+    search, in 1.02 times the time. On a table without noise, it was 0.46 times as large.
     """
     rows, basis = (round(PART * size) for size in (len(problem.rows), problem.basis_size))
     if problem.is_dual or problem.y.shape[1] > 1 or rows <= CONSTANTS.class_rows[0]:
@@ -152,7 +152,7 @@ def with_C_of_more_rows(problem: Problem, candidate: Candidate, record: Bunch) -
 def _widths_per_column(
     whole: LooLogLoss, halves: list[LooLogLoss], requested: Kernel, common: list[Candidate]
 ) -> Candidate | None:
-    """The best candidate with one width per column or with fewer columns; None if the common width is kept.
+    """Return the best candidate with one width per column or fewer columns, or None if the common width is kept.
 
     A change is made on each half of a sample and judged by the log loss of the other half, where only a common factor
     of the widths and C are chosen again. It is kept if it gains more than `class_worth` standard errors; then it is
@@ -161,9 +161,9 @@ def _widths_per_column(
     least = [half.losses(own) for half, own in zip(halves, common, strict=True)]
 
     def judged(changes: Iterable[Candidate]) -> tuple[list[Candidate], list[Candidate]] | None:
-        """The changes made on each half, and what they become on the other half; None if they do not gain enough there.
+        """Return the changes made on each half, and what they become on the other half; None if they gain too little.
 
-        The second change is not made if the first loses. The losses of changes that are kept are those to beat.
+        The second change is not made if the first loses. If changes are kept, later ones are compared with them.
         """
         made: list[Candidate] = []
         found: list[Candidate] = []
@@ -180,8 +180,8 @@ def _widths_per_column(
         least[:] = least[0] - gains[1], least[1] - gains[0]
         return made, found[::-1]
 
-    # If few columns matter, the best common width is often so wide that the classifier is nearly linear, and the search
-    # for one width per column stays there: it starts from a moderate one.
+    # If few columns matter, the best common width is often so wide that the classifier is nearly linear, and a search
+    # for one width per column would stay there. It therefore starts from a moderate one.
     units = [math.sqrt(whole.varying) * leaf.width_unit(whole.unit) for leaf in requested.leaves]
     narrow = [changed_widths(one, requested, lambda leaf, sigma: np.minimum(sigma, units[leaf])) for one in common]
     relevant = [one.relevant(np.eye(one.n_classes)[one.codes]) for one in (*halves, whole)]
@@ -199,7 +199,7 @@ def _widths_per_column(
         return chosen
     fewer_columns: list[Candidate] = []
     for one, own in zip([*narrow[::-1], *narrow], [*relevant, relevant[2]], strict=True):
-        # the widths of the relevant inputs are smaller, for equal distances
+        # The widths of the relevant inputs are smaller, which keeps distances equal on average.
         factors = np.where(own, math.sqrt(own.sum() / whole.varying), math.inf)[whole.problem.inputs]
         change = lambda _, sigma, factors=factors: factors * sigma  # noqa: E731
         fewer_columns.append(changed_widths(one, requested, change, many=True))
@@ -214,7 +214,7 @@ def _widths_per_column(
 
 
 def mean_of(candidates: list[Candidate]) -> Candidate:
-    """The geometric means of C and of the widths of candidates that differ in nothing else."""
+    """Return the geometric means of C and of the widths of candidates that differ in nothing else."""
     sigmas = []
     for leaves in zip(*(candidate.kernel.leaves for candidate in candidates), strict=True):
         widths = [arrays.to_numpy(leaf.sigma) for leaf in leaves]
@@ -225,7 +225,9 @@ def mean_of(candidates: list[Candidate]) -> Candidate:
 
 
 def simplest(compared: list[tuple[np.ndarray, Candidate]], coding: str) -> Candidate:
-    """The candidate with the smallest log loss, or with the squared loss if it is worse by at most one standard error.
+    """Return the candidate with the smallest log loss.
+
+    One with the squared loss is preferred if it is worse by at most one standard error.
 
     Among those with the squared loss, one with the given coding is preferred in the same way: with a basis, all rows
     are fitted by it, and pairs of classes need fewer points than all classes together.
@@ -243,7 +245,7 @@ def simplest(compared: list[tuple[np.ndarray, Candidate]], coding: str) -> Candi
 
 # Samples --------------------------------------------------------------------------------------------------------------
 def _in_units(problem: Problem) -> tuple[Problem, float]:
-    """The problem as NumPy arrays with weights whose mean is 1, and their mean.
+    """Return the problem as NumPy arrays with weights divided by their mean, and this mean.
 
     C times the weights is all that a fit depends on, but the priors of C need a unit.
     """
@@ -255,7 +257,7 @@ def _in_units(problem: Problem) -> tuple[Problem, float]:
 
 
 def _samples(problem: Problem) -> list[LooLogLoss]:
-    """The criterion of the sample of a search, sorted by class, and those of its halves.
+    """Return the criterion of the sample of a search, sorted by class, and those of its halves.
 
     The halves are alternate rows or, if most classes have too few rows for that, the rows of alternate classes.
 

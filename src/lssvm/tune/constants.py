@@ -25,7 +25,8 @@ class Constants:
     # The search starts from the best of these common widths: the least, the largest and their number, in units of
     # the root of the number of columns.
     widths: tuple[float, float, int] = (0.2, 20.0, 7)
-    # The values of 1/C that are compared, in units of the variance of the kernel over the rows.
+    # These values of 1/C are compared, in units of the variance of the kernel over the rows: the least, the largest and
+    # their number.
     ridges: tuple[float, float, int] = (1e-9, 1e3, 37)
     # The common widths are compared on this many rows, and dense models of no more rows have a single stage.
     start_rows: int = 300
@@ -46,9 +47,9 @@ class Constants:
     last_stage: tuple[int, int] = (3000, 1000)
     # The last stage of a dense model uses this many rows. With 2000, balloon (1600 rows) took 52 s instead of 17.
     dense_stage: int = 1000
-    # Widths are searched again on the last stage if its larger basis lowers log PRESS by this much. 0.02 changed
-    # the error of small tables from 0.888 to 0.885; in 24 splits the gain was above 0.2 where that paid off, else
-    # below 0.05.
+    # Widths are searched again on the last stage if its larger basis lowers log PRESS by this much. A value of 0.02
+    # changed the error of small tables from 0.888 to 0.885. In 24 splits, the gain was above 0.2 where a second search
+    # paid off, and below 0.05 elsewhere.
     limited: float = 0.1
     # The sample of a search for a classifier takes as much work as this many rows of two classes, and has at least and
     # at most so many rows.
@@ -66,29 +67,30 @@ class Constants:
     slow: float = 1e-3
 
     # One width per column ---------------------------------------------------------------------------------------------
-    # The log widths have a prior with this standard deviation about their mean. Error on the 17 tables below 1000
-    # rows: 0.877 with 0.25 and 0.888 with 0.5; with 1.0, the worst table was at 1.29 instead of 1.13.
+    # The log widths have a prior with this standard deviation about their mean. The error on the 17 tables below 1000
+    # rows was 0.877 with 0.25 and 0.888 with 0.5. With 1.0, that of the worst table was 1.29 instead of 1.13.
     width_prior: float = 0.25
-    # That of a search for a classifier is wider: with 0.25, the log loss of segment rose by 20 %.
+    # The prior of a search for a classifier is wider: with 0.25, the log loss of the table segment rose by 20 %.
     class_width_prior: float = 0.5
     # With more samples per width than this, the standard deviation of the prior grows in proportion.
     width_rows: int = 50
     # One width per column is kept if each lowers the negative log likelihood of leave-one-out by this much. In a
-    # stack it is always kept, because the weights decide: 0.910 instead of 0.931 of the error.
+    # stack it is always kept, because the weights decide: the error was then 0.910 instead of 0.931.
     worth: float = 3.5
     # One width per column and fewer columns are kept for classes if the gain in log loss, on rows not used to
-    # choose them, exceeds this many standard errors. Errors of the tables were the same without the second, and
-    # 0.78 on five generated tables with irrelevant columns.
+    # choose them, exceeds this many standard errors. Fewer columns changed no error of the tables, and lowered that of
+    # five generated tables with irrelevant columns to 0.78 of
+    # what it was.
     class_worth: float = 1.64
 
     # Robustness -------------------------------------------------------------------------------------------------------
-    # The largest leave-one-out residual that counts in full, in units of their 90th percentile, is this. One
-    # wrong target of bodyfat costs a factor of two in the error; with 6, rows of nearly noise-free tables
-    # (balloon) that are hard to fit were taken for outliers, and with 40 that of bodyfat was missed.
+    # This is the largest leave-one-out residual that counts in full, in units of their 90th percentile. One wrong
+    # target of the table bodyfat costs a factor of two in the error. With 6, rows of nearly noise-free tables (balloon)
+    # that are hard to fit were taken for outliers, and with 40 that of bodyfat was missed.
     outlier: float = 15.0
-    # Up to this many rows per column, the weights of a stack are chosen by five folds, without which the members
-    # were searched. On three tables with at most 5 rows per column: 0.974 of the error in 5 times the time; with
-    # 25, 0.986 on 13 tables, but 1.05 on two of them.
+    # Up to this many rows per column, the weights of a stack are chosen by five folds, and members are searched without
+    # each fold. On three tables with at most 5 rows per column, the error was 0.974 times as large, and the time
+    # 5 times. With 25, the error was 0.986 times as large on 13 tables, but 1.05 times on two of them.
     weight_rows: int = 5
 
 
@@ -97,7 +99,7 @@ CONSTANTS = Constants()
 
 # Samples --------------------------------------------------------------------------------------------------------------
 def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
-    """Rows and basis size (None: dense) of the successive stages of a search."""
+    """Return the rows and the basis size (None: dense) of each stage of a search."""
     rows, first, last = len(problem.rows), CONSTANTS.trial, CONSTANTS.last_stage
     if problem.is_dual:
         first, small = CONSTANTS.dense_trial, rows <= CONSTANTS.start_rows
@@ -108,14 +110,14 @@ def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
 
 
 def in_memory(problem: Problem) -> Problem:
-    """The problem, or as many of its rows as fit in memory with all basis columns."""
+    """Return the problem, or as many of its rows as fit in memory with all basis columns."""
     if problem.fits_memory:
         return problem
     return problem.subset(sample_of(problem, (arrays.memory(problem.X) or 2**30) // (32 * problem.basis_size)))
 
 
 def sample_of(problem: Problem, size: int, order: np.ndarray | None = None) -> np.ndarray:
-    """About `size` of the rows with positive weight: the first ones of an order, with some of every class.
+    """Return about `size` of the rows with positive weight: the first ones of an order, with some of every class.
 
     The default order does not depend on that of the rows, and neither do the last digits of sums over the sample.
     """
@@ -124,13 +126,13 @@ def sample_of(problem: Problem, size: int, order: np.ndarray | None = None) -> n
         return order[:size]
     labels = problem.labels[order]
     present = np.unique(labels)
-    count = max(2, min(ROWS_PER_CLASS, CONSTANTS.class_rows[2] // len(present)))  # fewer of each of very many classes
+    count = max(2, min(ROWS_PER_CLASS, CONSTANTS.class_rows[2] // len(present)))  # Each of many classes has fewer.
     few = [np.flatnonzero(labels == label)[:count] for label in present]
     return order[np.unique(np.concatenate([np.arange(size), *few]))]
 
 
 def part_of(problem: Problem, rows: int, basis: int | None) -> Problem:
-    """The problem on a sample of its rows, with a part of its basis (None: all of it)."""
+    """Return the problem on a sample of its rows, with a part of its basis (None: all of it)."""
     part = problem.subset(sample_of(problem, rows))
     if basis is None:
         return part
@@ -142,7 +144,7 @@ def part_of(problem: Problem, rows: int, basis: int | None) -> Problem:
 
 
 def chosen_widths(problem: Problem) -> int:
-    """The number of widths that leave-one-out has chosen one by one, without dropped ones; 0 for a common width."""
+    """Return the number of widths that leave-one-out chose one by one, without dropped ones; 0 for a common width."""
     if problem.asked is None or not problem.asked[0].is_free:
         return 0
     spread, leading = problem.spreads.values, np.unique(problem.inputs, return_index=True)[1]

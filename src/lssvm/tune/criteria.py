@@ -1,4 +1,4 @@
-"""What a search minimises: the leave-one-out error of least squares, or the log loss of leave-one-out values.
+"""The criteria of a search: the leave-one-out error of least squares, or the log loss of leave-one-out values.
 
 Both are negative log likelihoods of the leave-one-out predictions of a sample of rows.
 """
@@ -35,7 +35,8 @@ C_RANGE = (-12.0, 23.0)  # The values of log C are in this range.
 class LooError(Criterion):
     """rows/2 * log(PRESS / scatter of the targets), minus the log likelihood of normal leave-one-out residuals.
 
-    With `by_log_loss`, rows/2 * log of the mean log loss of the leave-one-out decision values of classes.
+    With `by_log_loss`, it is rows/2 times the logarithm of the mean log loss of the leave-one-out decision values of
+    classes.
     """
 
     def __init__(self, problem: Problem, unit: np.ndarray, record: Bunch, *, by_log_loss: bool = False) -> None:
@@ -43,9 +44,9 @@ class LooError(Criterion):
         self.width_prior, self.scale = CONSTANTS.width_prior, 0.5 * len(problem.rows)
         self.y, self.weights = (arrays.to_numpy(a)[problem.rows] for a in (problem.y, problem.weights))
         largest, deviation = float(self.weights.max()), self.y - self.weights @ self.y / self.weights.sum()
-        squares = float(np.sum((self.weights / largest) @ deviation**2)) or 1.0  # weights of any size do not overflow
+        squares = float(np.sum((self.weights / largest) @ deviation**2)) or 1.0  # Weights of any size are safe.
         self.scatter = 0.0 if by_log_loss else math.log(squares) + math.log(largest)
-        _ = problem.rows_by_content  # computed once; its copies keep it
+        _ = problem.rows_by_content  # It is computed once, and kept by copies of the problem.
 
     def gradient(self, candidate: Candidate) -> tuple[float, np.ndarray, float]:
         self.record.evaluations += 1
@@ -60,13 +61,13 @@ class LooError(Criterion):
         return self.scale * (math.log(float(np.sum(self.weights @ loo**2)) or EPS) - self.scatter)
 
     def residuals(self, candidate: Candidate) -> np.ndarray:
-        """The leave-one-out residuals of the rows with positive weight."""
+        """Return the leave-one-out residuals of the rows with positive weight."""
         self.record.evaluations += 1
         factor = self.problem.replace(kernel=candidate.kernel, C=candidate.C).factorise(quick=True)
         return np.asarray(arrays.to_numpy(factor.system.solution(1.0 / factor.C, careful=False).loo_residuals))
 
     def errors(self, candidate: Candidate) -> float:
-        """The number of rows that leave-one-out misclassifies."""
+        """Return the number of rows that leave-one-out misclassifies."""
         return len(self.y) * error_rate(self.y, self.residuals(candidate), self.weights)
 
     def range_of_C(self, candidate: Candidate) -> tuple[float, float]:
@@ -93,10 +94,10 @@ class BinaryTargets:
         else:
             self.columns = [(np.arange(len(codes)), np.where(codes == c, 1.0, -1.0)) for c in classes]
         self.pairs = BatchedPairs(self.columns, weights)
-        self.log_slope = SLOPE_CENTRE  # where the next search for a slope starts
+        self.log_slope = SLOPE_CENTRE  # The next search for a slope starts here.
 
     def score(self, values: np.ndarray) -> tuple[float, np.ndarray]:
-        """The loss of leave-one-out values with the best slope, and its derivatives in them.
+        """Return the loss of leave-one-out values with the best slope, and its derivatives in these values.
 
         The margins of a row against the other classes are the signed values of the pairs of its class, or differences
         of the values of its class and the others. Newton's method runs in the log slope; by the envelope theorem, the
@@ -144,29 +145,29 @@ class LooLogLoss(Criterion):
 
     def __init__(self, problem: Problem, unit: np.ndarray) -> None:
         self.problem, self.unit, self.evaluations = problem, unit, 0
-        self.varying = len(np.unique(problem.inputs[np.isfinite(unit)]))  # inputs with a column that varies
+        self.varying = len(np.unique(problem.inputs[np.isfinite(unit)]))  # These inputs have a varying column.
         self.codes, self.weights = problem.labels, arrays.to_numpy(problem.weights)
         self.n_classes = max(2, problem.y.shape[1])
         self.width_prior, self.iterations = CONSTANTS.class_width_prior, CONSTANTS.few_iterations
-        self.scale = len(self.codes) / 8.0  # log losses are much smaller than log PRESS, and so are their changes
-        self.warm: dict[tuple[str, str], Any] = {}  # decision values from which Newton's method starts
+        self.scale = len(self.codes) / 8.0  # Log losses change much less than log PRESS.
+        self.warm: dict[tuple[str, str], Any] = {}  # Newton's method starts from these decision values.
         self._targets: dict[bool, BinaryTargets] = {}
         self._matrix: tuple[Kernel | None, np.ndarray] = (None, np.empty(0))
 
     def targets(self, coding: str) -> BinaryTargets:
-        """The binary problems of a coding. With two classes there is one, whatever the coding."""
+        """Return the binary problems of a coding. With two classes there is one, whatever the coding."""
         by_pairs = coding == "one-vs-one" or self.n_classes == 2
         if by_pairs not in self._targets:
             self._targets[by_pairs] = BinaryTargets(self.codes, self.weights, self.n_classes, by_pairs)
         return self._targets[by_pairs]
 
     def work(self) -> float:
-        """A measure of the work of one evaluation."""
+        """Return a measure of the work of one evaluation."""
         return float(len(self.codes)) * float(self.problem.basis_size) ** 2
 
     def matrix(self, kernel: Kernel) -> np.ndarray:
-        """The kernel matrix of the rows, or the whitened columns of a smaller basis; counted as an evaluation."""
-        if self._matrix[0] is not kernel:  # the same kernel with several values of C
+        """Return the kernel matrix of the rows, or the whitened columns of a smaller basis, and count an evaluation."""
+        if self._matrix[0] is not kernel:  # The same kernel may come with several values of C.
             self.evaluations += 1
             progress.did(self.work)
             self._matrix = kernel, arrays.to_numpy(self.problem.replace(kernel=kernel).binary_inputs()[0])
@@ -183,7 +184,7 @@ class LooLogLoss(Criterion):
         return loss + 0.5 * ((math.log(candidate.C) - C_CENTRE) / C_SPREAD) ** 2
 
     def losses(self, candidate: Candidate) -> np.ndarray:
-        """The log loss of every row times its weight, with the best slope and the targets of Platt (1999)."""
+        """Return the weighted log loss of every row, with the best slope and the targets of Platt (1999)."""
         codes, weights, n_classes = self.codes, self.weights, self.n_classes
         try:
             values = self.loo_values(candidate)
@@ -198,10 +199,10 @@ class LooLogLoss(Criterion):
         return np.asarray(found * weights / weights.mean())
 
     def loo_values(self, candidate: Candidate) -> np.ndarray:
-        """Leave-one-out values, and decision values of rows that are not part of a binary problem."""
+        """Return leave-one-out values, and decision values of rows that are not part of a binary problem."""
         targets, K, C, loss = self.targets(candidate.coding), self.matrix(candidate.kernel), candidate.C, candidate.loss
         place = candidate.coding, loss
-        if not self.problem.is_dual:  # two classes on the whitened columns of a smaller basis
+        if not self.problem.is_dual:  # There are two classes, and the whitened columns of a smaller basis.
             [(_, t)] = targets.columns
             fit = BinaryProblem(t, self.weights, C, LOSSES[loss], self.warm.get(place), 1e-4).solve(K, dual=False)
             self.warm[place] = fit.decision

@@ -27,11 +27,11 @@ class Validation(Step):
     def __call__(self, problem: Problem) -> Problem:
         problem = as_requested(problem)
         if problem.is_known:
-            self._parts(problem)  # invalid parameters are reported even if there is nothing to choose
+            self._parts(problem)  # Invalid parameters are reported even if there is nothing to choose.
             return problem
         start = tuned(problem)
         free = start.paths["LeaveOneOut"].get("free", [False] * len(start.kernel.leaves))
-        # robust weights are those of the fit to all rows
+        # Robust weights are those of the fit to all rows.
         held = start if start.robust is None else start.replace(weights=start.solve().weights)
         parts = self._parts(problem)
         trained, rows = self._trained(held, parts), np.unique(np.concatenate(parts))
@@ -66,21 +66,21 @@ class Validation(Step):
         return start.replace(kernel=kernel, C=C, paths={**start.paths, type(self).__name__: path})
 
     def _parts(self, problem: Problem) -> list[np.ndarray]:
-        """The row numbers of every validation set."""
+        """Return the row numbers of every validation set."""
         raise TypeError(f"{type(self).__name__} does not define _parts(problem).")
 
     def _trained(self, problem: Problem, parts: list[np.ndarray]) -> Problem:
-        """The problem that is factorised."""
+        """Return the problem that is factorised."""
         return problem
 
     def _residuals(self, problem: Problem, factor: Factor, values: Sequence[float], parts: list[np.ndarray]) -> Any:
-        """By value of C: the residuals of the rows of all validation sets (sorted), each without its set."""
+        """Return, for each value of C, the residuals of all rows of validation sets (sorted), each without its set."""
         rows = np.unique(np.concatenate(parts))
         return [arrays.to_numpy(factor.block_residuals(parts, C))[rows] for C in values]
 
 
 def is_splitter(splitter: Any) -> bool:
-    """True for splitters of scikit-learn; TypeError for anything else."""
+    """Return True for splitters of scikit-learn, and raise TypeError for anything else."""
     if isinstance(splitter, type):
         raise TypeError(f"KFold: splitter={splitter.__name__} is a class: write {splitter.__name__}().")
     if (not callable(getattr(splitter, "split", None))) or isinstance(splitter, (str, dict)):
@@ -272,7 +272,7 @@ class LeaveBlockOut(Validation):
         return "h"
 
     def _parts(self, problem: Problem) -> list[np.ndarray]:
-        """The block about every row of positive weight."""
+        """Return the block about every row of positive weight."""
         rows, h = problem.rows, self.h
         parts = [rows[np.abs(rows - row) <= h] for row in rows]
         if max(map(len, parts)) > len(rows) - 2:
@@ -287,7 +287,7 @@ class LeaveBlockOut(Validation):
 
 
 def block_residuals(factor: Factor, C: float, h: int) -> np.ndarray:
-    """y_i - f_(B)(x_i) of every row i of positive weight, without the rows B whose numbers differ by at most h.
+    """Return y_i - f_(B)(x_i) for every row i of positive weight; numbers of the rows B differ from i by at most h.
 
     The residuals of a block solve a small system M_BB r_B = s_B (see `System.band`), of which only the row of i is
     kept. Positions outside of a block get the equation r = 0.

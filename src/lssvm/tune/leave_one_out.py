@@ -1,4 +1,4 @@
-"""The step that chooses the parameters that are None by leave-one-out, for one model or the members of a stack."""
+"""Choose the parameters that are None by leave-one-out, for one model or the members of a stack."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class LeaveOneOut(Step):
     Parameters
     ----------
     search : {"auto", "gradient", "simplex", "grid"}
-        How the widths are searched. "gradient": L-BFGS on the logarithm of PRESS as a function of log C and the log
-        widths, with the closed-form gradient, starting from the best common width of a coarse grid. "simplex":
-        Nelder-Mead from the same start (Cawley & Talbot 2004). "grid": a common width only, refined between the grid
+        How the widths are searched. "gradient" runs L-BFGS on the logarithm of PRESS as a function of log C and the log
+        widths, with the closed-form gradient, from the best common width of a coarse grid. "simplex" runs Nelder-Mead
+        from the same start (Cawley & Talbot 2004). "grid" chooses a common width only, refined between the grid
         points. "auto" is "gradient". If only C is None, it is chosen along the whole path of one factorisation.
     loss : {"auto", "squared"}
         "squared" is the weighted mean square of the leave-one-out residuals, with targets -1 and +1 for classes. "auto"
@@ -56,28 +56,28 @@ class LeaveOneOut(Step):
     Notes
     -----
     A width that is None is chosen as a multiple of the standard deviation of its column (or, if a few extreme cells
-    dominate it, of what the other cells suggest; see the page on tuning): one common multiple, or one per column if
-    the kernel has ``ard=True``. Several rules keep many widths from overfitting few rows. The log widths have a normal
-    prior about their mean, with standard deviation 0.25 up to 50 samples per width, and growing in proportion to the
-    samples per width beyond that; with fewer, there are at most six iterations. Their mean has a
-    wide prior. With more than 400 columns and more
-    columns than rows, only the 100 columns (or as many as rows, if these are more) whose widths fall fastest from the
-    common one get a width of their own. A column is dropped (its width becomes
-    infinite) if log PRESS rises by less than 2 log(rows)/rows without it. The common width is kept if one width per
-    column lowers log PRESS by less than 7 (number of widths - 1)/rows or, for classes, if it lowers the number e of
-    rows that leave-one-out misclassifies by less than max(1, 2 sqrt(e)).
+    dominate it, of what the other cells suggest; see the page on tuning). There is one common multiple, or one per
+    column if the kernel has ``ard=True``.
+
+    Several rules keep many widths from overfitting few rows. The log widths have a normal prior about their mean. Its
+    standard deviation is 0.25 up to 50 samples per width, and grows in proportion to the samples per width beyond that;
+    with fewer samples, there are at most six iterations. The mean has a wide prior. With more than 400 columns and more
+    columns than rows, only 100 columns (or as many as there are rows, if these are more) get a width of their own:
+    those whose widths fall fastest from the common one. A column is dropped (its width becomes infinite) if log PRESS
+    rises by less than 2 log(rows)/rows without it. The common width is kept if one width per column lowers log PRESS by
+    less than 7 (number of widths - 1)/rows or, for classes, if it lowers the number e of rows that leave-one-out
+    misclassifies by less than max(1, 2 sqrt(e)).
 
     The search runs on samples of at most 3000 rows, with a part of the basis; C is then chosen on all rows. The samples
     do not depend on the order of the rows. Robust weights, if requested, are estimated again between searches, at least
-    three times, from the leave-one-out residuals and 1.5 times their robust scale. Without them, a regression gives
-    lower weights to rows whose leave-one-out residual exceeds 15 times the 90th percentile: a single target must not
-    decide.
+    three times, from the leave-one-out residuals and 1.5 times their robust scale. Without robust weights, a regression
+    gives lower weights to rows whose leave-one-out residual exceeds 15 times the 90th percentile, because a single
+    target must not decide.
 
     ``path_`` contains ``widths`` (one entry per leaf of the kernel), ``C``, ``loo``, ``evaluations``, ``plan`` (the
     stages of the search, in words), ``gain`` (by how much the last of several stages lowered log PRESS) and, for
-    classes, ``error_rate``. ``loo`` is the mean squared leave-one-out residual
-    (mean absolute residual with robust weights), summed over the outputs; for classes, it is the mean log loss with the
-    targets of Platt (1999).
+    classes, ``error_rate``. ``loo`` is the mean squared leave-one-out residual (mean absolute residual with robust
+    weights), summed over the outputs. For classes, it is the mean log loss with the targets of Platt (1999).
 
     Examples
     --------
@@ -96,7 +96,7 @@ class LeaveOneOut(Step):
         return self.choose(problem)
 
     def choose(self, problem: Problem, *, on_all_rows: bool = True) -> Problem:
-        """The problem with all parameters chosen.
+        """Return the problem with all parameters chosen.
 
         If `on_all_rows` is False, C is that of the search, and there is no warning if it lies at the edge of its range.
         """
@@ -120,20 +120,21 @@ def tune_members(
     `on_all_rows` is False, C is that of the search.
     """
     step, member = step or LeaveOneOut(), len(problems) > 1
-    usual = (0, CONSTANTS.iterations), (-1, CONSTANTS.few_iterations)  # stages and iterations
+    usual = (0, CONSTANTS.iterations), (-1, CONSTANTS.few_iterations)  # These are stages and their iterations.
     works = [
         [] if problem.is_known else [progress.expect(partial(_work_of_stage, problem, *stage)) for stage in usual]
         for problem in problems
     ]
     known: dict[int, Problem] = {}
-    begun: dict[int, tuple[Found | None, Callable[[], Problem]]] = {}  # by place: first stage, and what is left to do
+    # For each place, this holds the result of the first stage and the rest of the work.
+    begun: dict[int, tuple[Found | None, Callable[[], Problem]]] = {}
     found: list[Found] = []
     for place, (problem, expected) in enumerate(zip(problems, works, strict=True)):
         requested = as_requested(problem)
         kernel, record, own = requested.kernel, Bunch(evaluations=0, plan=[]), list[Found]()
         if not expected:
             known[place] = problem
-            if member and kernel.is_free and not kernel.is_choice:  # a step has chosen the widths
+            if member and kernel.is_free and not kernel.is_choice:  # A step has chosen the widths.
                 found.append(completed(requested, problem))
             continue
         if requested.is_dual:
@@ -152,7 +153,7 @@ def tune_members(
         begun[place] = first, partial(_finished, requested, record, first, last, step, on_all_rows)
         found += [] if first is None else [first]
     weights = np.ones(len(found))
-    if len(found) > 1 and not weighs_by_folds(problems):  # they share the rows of their samples
+    if len(found) > 1 and not weighs_by_folds(problems):  # Their samples have the same rows.
         residuals = np.stack([one.criterion.residuals(one.candidate) for one in found])
         tuned = [
             one.requested.replace(kernel=one.candidate.kernel, asked=(one.requested.kernel, None)) for one in found
@@ -169,7 +170,10 @@ def tune_members(
 def _finished(
     known: Problem, record: Bunch, first: Found | None, last: Found | None, step: LeaveOneOut, on_all_rows: bool
 ) -> Problem:
-    """The last stage of the search, and the choice of C on all rows, from the results of the stages so far."""
+    """Return the problem after the last stage of the search and the choice of C on all rows.
+
+    `first` and `last` are the results of these stages, or None if they are not known.
+    """
     free_C, paths = known.C is None, known.paths
     rows, basis = stages_of(known)[-1]
     covered = len(known.rows) <= rows and basis in (None, known.basis_size)
@@ -179,7 +183,7 @@ def _finished(
         if kernel.is_free:
             last = last_stage(first) if last is None else last
             candidate = finished(last, step.search, by_log_loss=known.classification and step.loss == "auto")
-            # with outliers, the C of the search is that for their lower weights
+            # If there are outliers, the C of the search is that for their lower weights.
             covered &= not last.has_outliers
             C = None if free_C and on_all_rows and last.has_outliers else candidate.C
             known = known.replace(kernel=candidate.kernel, C=C)
@@ -192,7 +196,7 @@ def _finished(
 
 
 def _work_of_stage(problem: Problem, stage: int, iterations: int) -> float:
-    """The usual work of a stage of a search, with the choice of C on all rows after the last stage."""
+    """Return the usual work of a stage of a search, with the choice of C on all rows after the last stage."""
     rows, basis = stages_of(problem)[stage]
     rows = min(rows, len(problem.rows))
     once = progress.work(rows, basis) + progress.gradient_work(rows, basis, problem.X.shape[1])
@@ -201,7 +205,7 @@ def _work_of_stage(problem: Problem, stage: int, iterations: int) -> float:
 
 
 def as_requested(problem: Problem) -> Problem:
-    """The problem with the parameters that the user left at None reset to None, unless it cannot be tuned.
+    """Return the problem with the parameters that the user left at None reset to None, unless it cannot be tuned.
 
     A model on columns of the KKT system, or with given coefficients, cannot be tuned.
     """
@@ -211,7 +215,7 @@ def as_requested(problem: Problem) -> Problem:
 
 
 def tuned(problem: Problem, *, on_all_rows: bool = True) -> Problem:
-    """The problem itself if nothing is None, else with the missing parameters chosen by `LeaveOneOut`.
+    """Return the problem, with parameters that are None chosen by `LeaveOneOut`.
 
     If `on_all_rows` is False, C is that of the search for the widths, if there was one.
     """
@@ -230,7 +234,7 @@ def describe(problem: Problem, fit: Fit) -> None:
 
 # Weights of stacks (Yao, Vehtari, Simpson & Gelman 2018) --------------------------------------------------------------
 def weighs_by_folds(problems: Sequence[Problem]) -> bool:
-    """Whether the leave-one-out residuals of the members of a stack are too optimistic to choose weights by them.
+    """Return whether the leave-one-out residuals of the members of a stack are too optimistic to choose weights.
 
     That is so if there are few rows per column, and members choose one width per column.
     """
@@ -241,7 +245,7 @@ def weighs_by_folds(problems: Sequence[Problem]) -> bool:
 
 
 def residuals_of_folds(problems: Sequence[Problem]) -> np.ndarray:
-    """Residuals (members, rows with positive weight, outputs) of the members of a stack, searched without each fold.
+    """Return residuals (members, rows with positive weight, outputs) of members that are searched without each fold.
 
     A member that is left out in a search counts as the mean of the targets.
     """
@@ -251,10 +255,10 @@ def residuals_of_folds(problems: Sequence[Problem]) -> np.ndarray:
         others = np.setdiff1d(rows, fold)
         residuals[:, fold] = y[fold] - y[others].mean(axis=0)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the search on all rows warns
+            warnings.simplefilter("ignore")  # The search on all rows warns.
             parts = [as_requested(problem).subset(others) for problem in problems]
             for part in parts[1:]:
-                part.__dict__["rows_by_content"] = parts[0].rows_by_content  # the rows are the same
+                part.__dict__["rows_by_content"] = parts[0].rows_by_content  # The rows are the same.
             for place, known in tune_members(parts).items():
                 predicted = known.solve(loo=False).predict(arrays.take(problems[place].X, fold))
                 residuals[place, fold] = y[fold] - arrays.to_numpy(predicted)
@@ -262,16 +266,16 @@ def residuals_of_folds(problems: Sequence[Problem]) -> np.ndarray:
 
 
 def average_weights(residuals: np.ndarray, weights: np.ndarray, widths: Sequence[int] | None = None) -> np.ndarray:
-    """Weights w >= 0 with sum 1 of members whose leave-one-out residuals are given: (members, rows, outputs).
+    """Return weights w >= 0 with sum 1 of members from leave-one-out residuals (members, rows, outputs).
 
     They minimise the Huber loss of the residuals sum_k w_k r_k, summed over the rows with their sample weights, plus a
     multiple of sum_k (w_k s_k)^2, where s_k is the robust scale of the residuals of member k. It pulls the weights
     towards 1/s_k^2, as if the members were independent: small differences between them are noise. Another penalty, per
     width that the member has chosen, makes up for the optimism of its leave-one-out residuals.
     """
-    largest = np.max(np.abs(residuals), axis=(0, 1))  # whose squares neither overflow nor underflow
+    largest = np.max(np.abs(residuals), axis=(0, 1))  # Squares in this unit neither overflow nor underflow.
     R = residuals / np.where(largest > 0, largest, 1.0)
-    unit = np.sqrt(np.min(np.average(R**2, axis=1, weights=weights), axis=0))  # outputs count equally
+    unit = np.sqrt(np.min(np.average(R**2, axis=1, weights=weights), axis=0))  # Outputs count equally.
     R = (R / np.where(unit > 0, unit, 1.0)).reshape(len(residuals), -1)
     v = np.repeat(weights / (weights.sum() * residuals.shape[2]), residuals.shape[2])
     optimism = OPTIMISM * np.zeros(len(R)) if widths is None else OPTIMISM * np.asarray(widths)
@@ -281,14 +285,13 @@ def average_weights(residuals: np.ndarray, weights: np.ndarray, widths: Sequence
         size = np.abs(found @ R)
         scale = 1.4826 * float(np.median(size[v > 0]))
         factors = np.minimum(1.0, HUBER * scale / np.where(size > 0, size, 1.0)) if scale > 0 else np.ones_like(size)
-        # a linear term c'w is (1'w)(c'w), because the weights sum to 1
+        # A linear term c'w is (1'w)(c'w), because the weights sum to 1.
         more = (PULL * np.diag(own**2) + 0.5 * scale**2 * (optimism[:, None] + optimism[None, :])) / np.sum(v > 0)
         Q = (R * (v * factors)) @ R.T + more
         if not Q.any():
             return np.full(count, 1.0 / count)
-        # A quadratic form q(w) without linear terms has its minimum over w >= 0 with sum 1 in the direction of that of
-        # q(w) + (1 - sum w)^2 over all w >= 0, because the smallest value of the latter in a direction of sum 1 is
-        # q/(1 + q).
+        # A quadratic form q(w) has its minimum over w >= 0 with sum 1 in the direction of that of q(w) + (1 - sum w)^2
+        # over all w >= 0: along the direction of a w with sum 1, the smallest value of the latter is q(w)/(1 + q(w)).
         values, vectors = np.linalg.eigh(Q / np.trace(Q))
         root = np.sqrt(np.maximum(values, EPS))[:, None] * vectors.T
         before, found = (
@@ -303,7 +306,7 @@ def average_weights(residuals: np.ndarray, weights: np.ndarray, widths: Sequence
 
 
 def mixture_weights(own: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Weights w >= 0 with sum 1 that maximise sum_i v_i log(sum_k w_k p_ki), by the EM algorithm.
+    """Return the weights w >= 0 with sum 1 that maximise sum_i v_i log(sum_k w_k p_ki), by the EM algorithm.
 
     `own` are the leave-one-out probabilities (members, rows) of the true classes.
     """

@@ -1,4 +1,4 @@
-"""The search for the widths of one kernel by the leave-one-out error, in stages of growing samples."""
+"""Search for the widths of one kernel by the leave-one-out error, in stages of growing samples."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ WIDE = 3.0  # The other columns start at this log width.
 OTHER_KERNEL = 1.2  # The log width of a rougher kernel is larger by up to this much.
 FEWEST_WIDTHS = FUNCTIONS // COSINES  # With very many columns, at least this many keep a width of their own.
 
-error = attrgetter("value")  # of a candidate
+error = attrgetter("value")  # Candidates are compared by this.
 
 
 @dataclass(frozen=True)
 class Found:
     """The result of a stage of a search."""
 
-    requested: Problem  # with the kernel and C as requested, and the targets in units of their standard deviations
-    criterion: LooError  # of the sample of the stage, on which outliers have lower weights
+    requested: Problem  # It has the kernel and C as requested. The unit of targets is their standard deviation.
+    criterion: LooError  # It belongs to the sample of the stage, on which outliers have lower weights.
     candidate: Candidate
     has_outliers: bool = False
-    many: bool = False  # one width per column is in use
-    moderate: float = math.inf  # the best log common width among the narrower ones
-    gain: float | None = None  # by how much the last of several stages lowered log PRESS
+    many: bool = False  # This is true if one width per column is in use.
+    moderate: float = math.inf  # This is the best log common width among the narrower ones.
+    gain: float | None = None  # The last of several stages lowered log PRESS by this much.
 
     @property
     def several(self) -> int:
-        """How many leaves of the kernel may get one width per column."""
+        """Number of leaves of the kernel that may get one width per column."""
         free = sum(leaf.ard and leaf.sigma is None for leaf in self.requested.kernel.leaves)
         return free if len(np.unique(self.requested.inputs)) > 1 else 0
 
     def searched(
         self, method: str, iterations: int | None = None, *, many: bool | None = None, best_C: bool = False
     ) -> Found:
-        """The result of a search from the candidate. With 0 iterations, only its value is computed.
+        """Return the result of a search from the candidate. With 0 iterations, only its value is computed.
 
-        If `best_C`, the search starts from the best C on the sample: that of another sample may be far off.
+        If `best_C`, the search starts from the best C on the sample, because that of another sample may be far off.
         """
         many, start = self.many if many is None else many, self.candidate
         if best_C:
@@ -76,7 +76,7 @@ def first_stage(
     moderate = (alike or same or earlier[-1]).moderate if earlier else math.inf
     candidate = Candidate(kernel, problem.C or 1.0)
     sample = problem.subset(sample_of(problem, CONSTANTS.start_rows)).with_basis()
-    if alike is not None:  # the widths of smoother kernels are narrower
+    if alike is not None:  # The widths of smoother kernels are narrower.
         smoothness = [getattr(one, "nu", math.inf) for one in (kernel, alike.requested.kernel)]
         factors = np.exp([0.0, -OTHER_KERNEL if smoothness[0] > smoothness[1] else OTHER_KERNEL])
         sigma = arrays.to_numpy(alike.candidate.kernel.leaves[0].sigma)
@@ -96,15 +96,15 @@ def first_stage(
     if alike is not None:
         found = found.searched(method, few_iterations, many=several > 0)
     else:
-        if same is None:  # else C is already the best of these rows
+        if same is None:  # Otherwise, C is already the best of these rows.
             found = found.searched(method, best_C=rows > CONSTANTS.start_rows)
         if several:
             found = _widths_per_column(found, method, few_iterations if few else None, member=member)
     if found.many:
-        every = np.ones(len(np.unique(problem.inputs)), dtype=bool)  # with few rows, hardly any column stands out
+        every = np.ones(len(np.unique(problem.inputs)), dtype=bool)  # With few rows, hardly any stands out.
         relevant = every if few else criterion.relevant(criterion.y)
         fewer = WidthSearch(criterion, kernel, found.candidate, many=True).fewer_columns(relevant)
-        if fewer is not found.candidate:  # a better model may show outliers that the start could not tell
+        if fewer is not found.candidate:  # A better model may show more outliers.
             other = on_stage(problem, 0, fewer, record, has_outliers=found.has_outliers)
             found = replace(other, many=True, moderate=moderate).searched(method, few_iterations)
     _describe(found, method)
@@ -112,7 +112,7 @@ def first_stage(
 
 
 def last_stage(found: Found) -> Found:
-    """The result with the C and on the sample of the last stage, if that differs from the first."""
+    """Return the result on the sample of the last stage, with its best C, if there is more than one stage."""
     problem = found.requested
     stages = stages_of(problem)
     if len(stages) == 1 and problem.robust is None:
@@ -125,7 +125,7 @@ def last_stage(found: Found) -> Found:
 
 
 def finished(last: Found, method: str, *, by_log_loss: bool) -> Candidate:
-    """The candidate with all widths and C, from the result of the last stage.
+    """Return the candidate with all widths and C, from the result of the last stage.
 
     If `by_log_loss`, a common factor of the widths of each leaf and C finally minimise the log loss of the classes. A
     very wide common width is then compared with the moderate one: the leave-one-out error has several minima, and on
@@ -155,7 +155,7 @@ def finished(last: Found, method: str, *, by_log_loss: bool) -> Candidate:
 
 
 def completed(requested: Problem, known: Problem) -> Found:
-    """The result for a problem whose widths and C a step has chosen, as a starting point for other kernels."""
+    """Return a result for widths and C that a step has chosen, from which searches for other kernels can start."""
     assert known.C is not None
     found = on_stage(requested, 0, Candidate(known.kernel, known.C), Bunch(evaluations=0, plan=[]))
     return found.searched("", 0, many=found.several > 0)
@@ -163,9 +163,9 @@ def completed(requested: Problem, known: Problem) -> Found:
 
 # Samples and starting points ------------------------------------------------------------------------------------------
 def on_stage(problem: Problem, stage: int, at: Candidate, record: Bunch, *, has_outliers: bool = False) -> Found:
-    """The candidate on the sample of a stage, with its robust weights, or lower weights of outliers: then C may change.
+    """Return the candidate on the sample of a stage, with its robust weights or with lower weights of its outliers.
 
-    If `has_outliers`, C was chosen with lower weights of some.
+    C is chosen again if there are outliers, unless `has_outliers`: then C was chosen with lower weights of outliers.
     """
     part = part_of(problem, *stages_of(problem)[stage])
     current = part.replace(kernel=at.kernel, C=at.C)
@@ -182,20 +182,20 @@ def on_stage(problem: Problem, stage: int, at: Candidate, record: Bunch, *, has_
 def with_errors(
     sample: Problem, kernels: Sequence[Kernel], record: Bunch, errors: Errors = loo_errors
 ) -> list[Candidate]:
-    """Each kernel with its best C, and the error of this as value."""
+    """Return a candidate for each kernel, with its best C and the error for this C."""
     record.evaluations += len(kernels)
     best = [(kernel, *best_C(sample.replace(kernel=kernel), errors)[:2]) for kernel in kernels]
     return [Candidate(kernel, C, value=error) for kernel, C, error in best]
 
 
 def _similar(kernel: Kernel, earlier: Sequence[Found]) -> tuple[Found | None, Found | None]:
-    """Results for other kernels from which a search can start, None if there is none.
+    """Return two results for other kernels from which a search can start, or None where there is none.
 
     The first has as many widths, and both kernels are single ones without a given width. The second has a common width,
     and its kernel differs at most in ``ard``.
     """
     alike = same = None
-    for other in earlier:  # the latest ones are returned
+    for other in earlier:  # Later results replace earlier ones.
         pair = kernel, other.requested.kernel
         plain = [repr(one.rebuilt(lambda part: {"ard": False} if part.ard else {})) for one in pair]
         if plain[0] == plain[1] and not other.many:
@@ -207,9 +207,9 @@ def _similar(kernel: Kernel, earlier: Sequence[Found]) -> tuple[Found | None, Fo
 
 
 def _common_widths(problem: Problem, sample: Problem, method: str, record: Bunch) -> tuple[Candidate, float]:
-    """The best common width of a grid, and the best logarithm among the narrower ones.
+    """Return the candidate with the best common width of a grid, and the best log width of its narrower half.
 
-    Identical leaves that start from the same width have the same gradient, and would stay identical.
+    Identical leaves start from different widths: with equal widths they would have the same gradient, and stay equal.
     """
     kernel, inputs = problem.kernel, problem.spreads.varying_inputs
     leaves = [repr(leaf) if leaf.sigma is None else "" for leaf in kernel.leaves]
@@ -225,14 +225,14 @@ def _common_widths(problem: Problem, sample: Problem, method: str, record: Bunch
         found += with_errors(sample, [changed_widths(unit, kernel, change).kernel for change in changes], record)
         best = int(np.argmin(list(map(error, found))))
         step = math.sqrt(step)
-        widths += [widths[best] / step, widths[best] * step]  # between the widths of the grid
+        widths += [widths[best] / step, widths[best] * step]  # These lie between the widths of the grid.
     narrow = widths[int(np.argmin(list(map(error, found[: count // 2 + 1]))))]
     return found[best], math.log(narrow) + 0.5 * math.log(inputs)
 
 
 # One width per column -------------------------------------------------------------------------------------------------
 def _widths_per_column(common: Found, method: str, iterations: int | None, *, member: bool) -> Found:
-    """The best result with one width per column, or that with a common width if it is hardly worse.
+    """Return the best result with one width per column, or that with a common width if it is hardly worse.
 
     There are three starting points. The first has the common width. In the second, the columns on which the targets
     depend have narrow widths; it is used if the residuals of the first result depend on a column with a wide one. In
@@ -242,7 +242,7 @@ def _widths_per_column(common: Found, method: str, iterations: int | None, *, me
     problem, criterion, kernel = common.requested, common.criterion, common.requested.kernel
     constant, inputs = problem.spreads.constant, problem.inputs
     # A very wide common width with a large C amounts to a polynomial. If most columns are irrelevant, this is the best
-    # that a common width can do, and the search rarely leaves it: widths per column start from a moderate one.
+    # that a common width can do. The search would rarely leave it, so widths per column start from a moderate one.
     widest = float(np.max(WidthSearch(criterion, kernel, common.candidate).relative, initial=-math.inf))
     factor = math.exp(min(common.moderate - widest, 0.0))
 
@@ -251,7 +251,7 @@ def _widths_per_column(common: Found, method: str, iterations: int | None, *, me
     if factor != 1.0:
         start = replace(start, candidate=with_errors(criterion.problem, [start.candidate.kernel], criterion.record)[0])
     most = max(FEWEST_WIDTHS, len(criterion.problem.rows))
-    if problem.spreads.varying_inputs > max(FUNCTIONS, most):  # only the widths that fall fastest, which are needed
+    if problem.spreads.varying_inputs > max(FUNCTIONS, most):  # Only the widths that fall fastest are needed.
         several = [leaf.ard and leaf.sigma is None for leaf in kernel.leaves]
         slopes = np.sum(criterion.gradient(start.candidate)[1][several], axis=0)
         slopes = np.bincount(inputs, np.where(constant, -math.inf, slopes))
@@ -261,7 +261,7 @@ def _widths_per_column(common: Found, method: str, iterations: int | None, *, me
     for first in (True, False):
         logs = WidthSearch(criterion, kernel, best.candidate).widths
         loo = criterion.residuals(best.candidate)
-        # effects of three columns show in the sizes of the residuals
+        # The sizes of the residuals show effects of three columns together.
         relevant = criterion.relevant(loo if first else np.hstack([loo, np.abs(loo)]))
         if first and (relevant & (logs > NARROW)).any():
             relevant = criterion.relevant(criterion.y)
@@ -289,6 +289,7 @@ def _widths_per_column(common: Found, method: str, iterations: int | None, *, me
 
 
 def _describe(found: Found, method: str) -> None:
+    """Add the number of widths, the method and the sample of a search to the plan."""
     trial, leaves = found.criterion.problem, found.requested.kernel.leaves
     method = method.replace("auto", "gradient")
     kind = "rows" if trial.is_dual else f"rows and {counted(trial.basis_size, 'basis point')}"

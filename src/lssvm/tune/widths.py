@@ -1,4 +1,4 @@
-"""The search for the widths of a kernel and C that minimise a criterion.
+"""Search for the widths of a kernel and C that minimise a criterion.
 
 A criterion is a negative log likelihood of leave-one-out predictions: that of normal residuals, rows/2 * log PRESS
 (`LooError`), or the log loss of classes (`LooLogLoss`). One unit of it is one unit of evidence, for both.
@@ -25,13 +25,13 @@ MEAN_PRIOR = 2.0  # The mean log width has this standard deviation; it keeps wid
 NOISE = 0.05  # An iteration that lowers a criterion by less is the last: such gains are far below the noise.
 COSINES = 4  # Each column has this many functions; a relation of two columns needs products of several.
 FUNCTIONS = 400  # There are at most this many functions of all columns; with more, pairs of columns are not screened.
-NEEDED = 3  # Narrower columns are not tried after so many in a row that are needed.
-FAILED = 1e10  # This is the value where rounding errors prevent a solution: a line search steps back.
+NEEDED = 3  # After so many columns in a row that are needed, narrower ones are not tried.
+FAILED = 1e10  # This is the value where rounding errors prevent a solution. It makes a line search step back.
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A kernel with all its widths, and C; for classes also a coding and a loss. `value` is that of a search."""
+    """A kernel with all its widths, and C; for classes also a coding and a loss. `value` is that of the criterion."""
 
     kernel: Kernel
     C: float
@@ -42,24 +42,24 @@ class Candidate:
 
 @dataclass
 class Criterion:
-    """What a search minimises over the candidates, on a sample of rows."""
+    """A function of the candidates that a search minimises, on a sample of rows."""
 
-    problem: Problem  # with the rows that are predicted; C is None if it is searched
-    unit: np.ndarray  # the spread of each column, the unit of widths
-    width_prior: float = 0.0  # the standard deviation of log widths about their mean, with few rows per width
+    problem: Problem  # It has the rows that are predicted. Its C is None if C is searched.
+    unit: np.ndarray  # The width of a column is in units of its spread.
+    width_prior: float = 0.0  # With few rows per width, log widths have this standard deviation about their mean.
     iterations: int = CONSTANTS.iterations
-    scale: float = 1.0  # the size of changes that matter: a search starts with a step of gradient/scale
+    scale: float = 1.0  # Changes of this size matter. A search starts with a step of gradient/scale.
 
     def value(self, candidate: Candidate) -> float:
-        """The criterion."""
+        """Return the criterion."""
         raise NotImplementedError
 
     def gradient(self, candidate: Candidate) -> tuple[float, np.ndarray, float]:
-        """The criterion and its derivatives in the log widths, one row per leaf and one value per column, and log C."""
+        """Return the criterion, its derivatives in the log widths (leaves, columns), and its derivative in log C."""
         raise NotImplementedError
 
     def range_of_C(self, candidate: Candidate) -> tuple[float, float]:
-        """The range of log C that is searched."""
+        """Return the range of log C that is searched."""
         raise NotImplementedError
 
     @cached_property
@@ -81,12 +81,12 @@ class Criterion:
         return F, independent.sum(axis=1)
 
     def relevant(self, targets: np.ndarray) -> np.ndarray:
-        """Which inputs have a column that varies and on which targets depend, alone or together with another column.
+        """Return which inputs have a varying column on which targets depend, alone or together with another column.
 
         For independent targets e, the squared correlations of e with the k functions of a column, or with the k^2
         products of the functions of two columns, are about chi-squared. All pairs together take one matrix product,
         F' diag(e) F. Pairs matter: sin(x z) depends neither on x alone nor on z alone. The targets are clipped at a few
-        robust standard deviations, so that no row counts for many.
+        robust standard deviations, so that no single row decides.
         """
         F, terms = self.functions
         rows, columns = len(F), len(terms)
@@ -97,7 +97,7 @@ class Criterion:
         deviation = np.clip(deviation, -limit, limit)
         deviation = deviation - deviation.mean(axis=0)
         spread = deviation.std(axis=0)
-        largest = np.full(columns, -math.inf)  # standardised effects
+        largest = np.full(columns, -math.inf)  # of the standardised effects
         for e in (deviation / np.where(spread > 0, spread, 1.0)).T:
             alone = ((e @ F) ** 2 / rows).reshape(columns, count).sum(axis=1)
             largest = np.maximum(largest, (alone - freedom) / np.sqrt(2.0 * freedom))
@@ -127,12 +127,12 @@ class WidthSearch:
             self.logs = np.log(np.array(widths)).reshape(len(widths), len(inputs))
         units = np.array([leaf.width_unit(criterion.unit) for leaf in requested.leaves]).reshape(self.logs.shape)
         self.relative = self.logs - np.where(np.isfinite(units), np.log(units), 0.0)
-        # the smallest log width of every input among the leaves with widths per column, in units of its spread
+        # This is the smallest log width of every input among the leaves with widths per column, in units of its spread.
         several = [leaf.ard and leaf.sigma is None for leaf in requested.leaves]
         first = np.unique(inputs, return_index=True)[1]
         self.widths = np.asarray(np.min(self.relative[several], axis=0, initial=math.inf)[first])
-        self.variable = np.full(self.logs.shape, -1)  # the number of the variable by which each width changes
-        # The first column of each input that varies and has a finite width; constant columns must change nothing.
+        self.variable = np.full(self.logs.shape, -1)  # Each width changes with this variable.
+        # These are the first columns of each input that vary and have a finite width: constant columns change nothing.
         self.leading = np.zeros(self.logs.shape, dtype=bool)
         self.count, constant = 0, criterion.problem.spreads.constant
         for leaf, logs, variable, leading in zip(requested.leaves, self.logs, self.variable, self.leading, strict=True):
@@ -146,15 +146,16 @@ class WidthSearch:
         self.origin = np.append(np.zeros(self.count), [] if self.fixed_C else math.log(start.C))
 
     def at(self, x: np.ndarray) -> Candidate:
-        """The candidate for values of the variables."""
+        """Return the candidate for values of the variables."""
         logs = self.logs + np.where(self.variable >= 0, np.append(x, 0.0)[self.variable], 0.0)
         moved = changed_widths(self.start, self.requested, lambda leaf, _: np.exp(logs[leaf]))
         return replace(moved, C=self.start.C if self.fixed_C else math.exp(x[-1]))
 
     def objective(self, x: np.ndarray, *, slopes: bool = True) -> tuple[float, np.ndarray]:
-        """The criterion and the prior, and their gradient if `slopes` are wanted.
+        """Return the criterion minus the log prior, and the gradient of this sum if `slopes` is True.
 
-        The prior on the log widths of each leaf is normal, about their mean and of their mean.
+        In the prior, the log widths of each leaf are normal about their mean, and their mean is normal about half the
+        logarithm of their number.
         """
         gradient = np.zeros(len(x))
         try:
@@ -178,15 +179,16 @@ class WidthSearch:
         return value, gradient
 
     def in_variables(self, in_widths: np.ndarray, in_C: float) -> np.ndarray:
-        """The derivatives in the variables, from those in the log widths and log C."""
+        """Return the derivatives in the variables, from those in the log widths and log C."""
         moving = self.variable >= 0
         sums = np.bincount(self.variable[moving], in_widths[moving], minlength=self.count)
         return np.append(sums, [] if self.fixed_C else in_C)
 
     def minimise(self, iterations: int | None = None, method: str = "gradient") -> Candidate:
-        """The best candidate near the start, or the start with its value if there are no `iterations`.
+        """Return the best candidate near the start, or the start with its value if `iterations` is 0.
 
-        The gain of an iteration has to exceed the noise, and `CONSTANTS.slow` in log PRESS, on average of three.
+        The search ends when an iteration gains less than the noise, or when three iterations together lower log PRESS
+        by less than three times `CONSTANTS.slow`.
         """
         x = self.origin
         if not len(x) or iterations == 0:
@@ -195,14 +197,14 @@ class WidthSearch:
         bounds = [(-WIDEST - at, WIDEST - at) for at in self.relative.ravel()[first[numbers >= 0]]]
         bounds += [] if self.fixed_C else [self.criterion.range_of_C(self.start)]
         x = np.clip(x, *np.array(bounds).T)
-        if method == "simplex" or not self.count:  # a kernel with given widths need not have a gradient
+        if method == "simplex" or not self.count:  # A kernel without free widths may lack a gradient.
             options: dict[str, Any] = {"maxfev": 40 * len(x), "xatol": 1e-2, "fatol": 5e-5 * self.size}
             value = lambda x: self.objective(x, slopes=False)[0]  # noqa: E731
             found = scipy.optimize.minimize(value, x, method="Nelder-Mead", bounds=bounds, options=options)  # type: ignore[call-overload]
             return replace(self.at(found.x), value=float(found.fun))
         start, slopes = self.objective(x)
-        unit = max(float(np.max(np.abs(slopes))), self.criterion.scale)  # the first step changes nothing by more than 1
-        if slopes @ slopes < NOISE * unit:  # the first step gains less, and rounding would decide how far it goes
+        unit = max(float(np.max(np.abs(slopes))), self.criterion.scale)  # The first step is at most 1.
+        if slopes @ slopes < NOISE * unit:  # Rounding errors would decide about the first step.
             return replace(self.at(x), value=start)
         known, values = [(start, slopes)], [start]
 
@@ -220,18 +222,19 @@ class WidthSearch:
         return replace(self.at(found.x), value=unit * float(found.fun))
 
     def without(self, dropped: np.ndarray) -> WidthSearch:
-        """The search from infinite widths of some inputs, where each column has its own."""
+        """Return the search from infinite widths of some inputs, in the leaves with one width per column."""
         lost = np.isin(self.criterion.problem.inputs, dropped)
         start = changed_widths(self.start, self.requested, lambda _, sigma: np.where(lost, math.inf, sigma), many=True)
         return WidthSearch(self.criterion, self.requested, start, many=True)
 
     def fewer_columns(self, relevant: np.ndarray) -> Candidate:
-        """The start without the inputs that hardly improve it, of those with widths of their own; one is kept.
+        """Return the start without the inputs that hardly improve it. Inputs have widths of their own; one is kept.
 
-        `relevant` says on which inputs the targets depend. The others are tried together first (if there are none, half
-        of all inputs), then half as many each time, the widest first, until a few single ones in a row are needed.
+        `relevant` says on which inputs the targets depend. The other inputs are tried together first or, if there are
+        none, half of all inputs. Half as many are tried each time, the widest first, until a few single ones in a row
+        are needed.
         """
-        order = np.lexsort((-np.round(self.widths, 6), relevant))  # rounding must not order equal widths
+        order = np.lexsort((-np.round(self.widths, 6), relevant))  # Rounding errors must not order equal widths.
         order = order[np.isfinite(self.widths[order])]
         used, search, needed = len(order), self, 0
         least = self.objective(self.origin, slopes=False)[0] if used else 0.0
@@ -251,9 +254,10 @@ class WidthSearch:
 def changed_widths(
     candidate: Candidate, requested: Kernel, change: Callable[[int, np.ndarray], np.ndarray], *, many: bool = False
 ) -> Candidate:
-    """The candidate with other widths where they are searched (with `many`, only where each column has its own).
+    """Return the candidate with other widths where they are searched.
 
-    `change` gets the number of a leaf and its widths.
+    `change` gets the number of a leaf and its widths, and returns new ones. With `many`, only leaves with ``ard=True``
+    change.
     """
     sigmas = [
         change(number, arrays.to_numpy(leaf.sigma)) if own.sigma is None and (own.ard or not many) else leaf.sigma
