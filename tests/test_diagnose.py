@@ -104,7 +104,7 @@ def test_components_of_a_stack():
     classes = stack_of([LSSVC(kernel, C=5.0).fit(inputs, labels) for kernel in (smooth, rough)], [0.4, 0.6])
     with pytest.raises(AttributeError) as refused:
         classes.components(inputs)
-    assert "averages probabilities" in str(refused.value.__cause__)
+    assert "are not sums of components" in str(refused.value.__cause__)
     joint = LSSVR(kernels.Additive(kernels.RBF(1.0), groups=[[0, 1], [2]]), C=5.0).fit(inputs, targets)
     with pytest.raises(AttributeError) as refused:
         stack_of([stack.members_[0], joint], [0.4, 0.6]).components(inputs)

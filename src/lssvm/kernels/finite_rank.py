@@ -50,8 +50,10 @@ class Linear(Kernel):
            [ 3., 13.]])
     """
 
+    scale: Any = None  # of subclasses that do not call __init__
+
     def __init__(self, scale: Scale | None = None) -> None:
-        self.scale: Any = scale
+        self.scale = scale
 
     has_finite_rank = True
     separates = "sum"
