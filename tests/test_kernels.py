@@ -13,7 +13,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from lssvm import LSSVR, arrays, kernels
+from lssvm import LSSVR, arrays, kernels, sparsify
 from lssvm.arrays import threads
 from lssvm.kernels import RBF, Additive, Linear, Matern, Polynomial, Precomputed, as_kernel, stationary
 
@@ -632,6 +632,22 @@ def test_columns_of_infinite_width_take_no_time(kernel, namespace, monkeypatch):
     assert_allclose(found[:, used], part.gradient(X[:, used], Z[:, used], G), rtol=1e-12)
     assert np.count_nonzero(found) == 7
     assert set(sizes) == {7}
+
+
+@pytest.mark.parametrize("steps", [[], [sparsify.Given([0, 5, 8])]])
+def test_a_subclass_of_a_stationary_kernel_may_define_its_own_values(steps):
+    class Own(RBF):
+        def evaluate(self, X, Z):
+            return super().evaluate(X, Z) + X @ Z.T
+
+        def diagonal(self, X):
+            return super().diagonal(X) + (X * X).sum(axis=1)
+
+    X, y = inputs(2)[0], np.arange(9.0)
+    model = LSSVR(Own(1.0), C=10.0, steps=steps).fit(X, y)
+    expected = LSSVR(RBF(1.0) + kernels.Linear(), C=10.0, steps=steps).fit(X, y)
+    assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
+    assert_allclose(model.loo_residuals_, expected.loo_residuals_, rtol=1e-7)
 
 
 @pytest.mark.parametrize("kernel", [RBF, Matern])

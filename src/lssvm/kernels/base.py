@@ -97,10 +97,9 @@ class Kernel(BaseEstimator):
 
     def restriction(self, group: Sequence[int]) -> Mapping[str, Any]:
         """The attributes of this kernel that `columns` changes."""
-        if not self.has_width or np.ndim(self.sigma) != 1:
+        if not self.has_width or np.ndim(self.sigma) != 1 or len(self.sigma) == 1:
             return {}
-        widths = np.asarray(arrays.to_numpy(self.sigma))
-        return {"sigma": widths[list(group)] if len(widths) > 1 else widths[0]}
+        return {"sigma": np.asarray(arrays.to_numpy(self.sigma))[list(group)]}
 
     def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
         """This kernel as a sum of products of kernels of one input each; ValueError if it is not such a sum.

@@ -161,8 +161,9 @@ class _Several(Kernel):
     @property
     def parts(self) -> tuple[Kernel, ...]:
         if not isinstance(self.kernels, Sequence) or not len(self.kernels):
-            name = type(self).__name__
-            raise TypeError(f"{name}: kernels must be a list of at least one kernel, got {self.kernels!r}.")
+            raise TypeError(
+                f"{type(self).__name__}: kernels must be a list of at least one kernel, got {self.kernels!r}."
+            )
         return tuple(self.kernels)
 
 

@@ -174,8 +174,7 @@ class Spline(Kernel):
     def placement(self, X: Array) -> Mapping[str, Any]:
         if np.ndim(self.knots) > 0:
             return {}
-        values = arrays.to_numpy(X)
-        count = self.knots
+        values, count = arrays.to_numpy(X), self.knots
         if count is None:
             count = int(np.clip(0.8 * values.shape[0] // values.shape[1], 3, 6))
         shares = np.linspace(0.0, 1.0, int(count))
@@ -197,9 +196,8 @@ class Spline(Kernel):
                 "them."
             )
         knots = np.sort(np.asarray(arrays.to_numpy(self.knots), dtype=float), axis=0)
-        finite = bool(np.isfinite(knots).all())
         knots = np.broadcast_to(knots[:, None], (len(knots), n_features)) if knots.ndim == 1 else knots
-        if knots.ndim != 2 or knots.shape[1] != n_features or len(knots) < 2 or not finite:
+        if knots.ndim != 2 or knots.shape[1] != n_features or len(knots) < 2 or not np.isfinite(knots).all():
             raise ValueError(
                 f"Spline: knots has shape {np.shape(self.knots)}: give at least 2 finite knots, either common to all "
                 f"columns or one column of knots per column of X ({n_features})."

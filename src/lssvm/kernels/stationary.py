@@ -49,16 +49,19 @@ class _Stationary(Kernel):
         return np.broadcast_to(widths, (n_features,)).copy()
 
     def evaluate(self, X: Array, Z: Array) -> Array:
-        return self.fill(arrays.empty((X.shape[0], Z.shape[0]), X), X, Z)
+        return self._write(arrays.empty((X.shape[0], Z.shape[0]), X), X, Z)
 
     def fill(self, out: Array, X: Array, Z: Array, *, symmetric: bool = False) -> Array:
-        """Write the kernel matrix, with distances and values computed tile by tile, while a tile is in the cache."""
-        symmetric = symmetric and arrays.is_numpy(out)
-        blocks = list(arrays.row_blocks(X.shape[0], 32 * X.shape[1], X))  # only scaled copies of X take extra memory
-        if len(blocks) > 1 and not symmetric:
-            for block in blocks:
-                self.fill(out[block, :], X[block, :], Z)
-            return out
+        if type(self).evaluate is not _Stationary.evaluate:  # the values of a user's subclass
+            return super().fill(out, X, Z)
+        if symmetric and arrays.is_numpy(out):
+            return self._write(out, X, Z, symmetric=True)
+        for rows in arrays.row_blocks(X.shape[0], 32 * X.shape[1], X):  # only scaled copies of X take extra memory
+            self._write(out[rows, :], X[rows, :], Z)
+        return out
+
+    def _write(self, out: Array, X: Array, Z: Array, *, symmetric: bool = False) -> Array:
+        """Compute distances and kernel values tile by tile, while a tile is in the cache."""
         distances = Distances(X, Z, self._widths(X.shape[1]), exact_small=self._needs_exact_small)
 
         @np.errstate(under="ignore")
@@ -84,7 +87,7 @@ class _Stationary(Kernel):
     def both_gradients(self, X: Array, Z: Array, G: Array, *, points: bool = True) -> tuple[Array, Array]:
         """2 sum_ij W_ij (x_ic - z_jc)^2 and 2 sum_i W_ij (x_i - z_j)/sigma for scaled inputs, W = -G dk/d(r^2).
 
-        They are computed tile by tile, while a tile is in the cache. Without `points`, the second one has no rows.
+        They are computed tile by tile, while a tile is in the cache. Without `points`, the second one is 0.
         """
         distances = Distances(X, Z, self._widths(X.shape[1]), exact_small=self._needs_exact_small)
         xp = arrays.namespace(X)
@@ -110,9 +113,7 @@ class _Stationary(Kernel):
                 in_points += W.T @ X - in_columns[:, None] * Z
             return in_widths + total[None, :], in_points, columns
 
-        in_widths, in_points = (
-            xp.zeros_like(a) for a in (distances.X[:1, :], distances.Z if points else distances.Z[:0, :])
-        )
+        in_widths, in_points = xp.zeros_like(distances.X[:1, :]), xp.zeros_like(distances.Z)
         for of_tile, of_points, columns in arrays.in_tiles(tile, G, distances.depth):
             in_widths += of_tile
             if points:

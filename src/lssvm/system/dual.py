@@ -143,7 +143,7 @@ def factorise_dual(
     c = 2.0 / float(v @ v)
     p = c * (K @ v)
     arrays.subtract_pair(K, v, p - (0.5 * c * float(v @ p)) * v, lower=ridge is not None)  # H K H
-    border = xp.concat([K[first, :first], K[first:, first]])  # read in the lower triangle
+    border = xp.concat([K[first, :first], K[first:, first]])  # from the lower triangle
     border[first] = 0.0
     K[first, :] = 0.0
     K[:, first] = 0.0
