@@ -163,10 +163,10 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> list[str]:
     dropped = len(rows.dropped) - target.missing
     if dropped:
         say(f"rows with missing cells are dropped: {dropped}")
-    encoder = model.fitted_.layout.encoder  # columns that look like identifiers are not among its categories
-    categories = [column for column in encoder.columns if column.kind == "category"] if encoder else []
-    if categories:
-        say(f"treated as categorical: {listed([f'{own.name!r} ({len(own.values)})' for own in categories])}")
+    columns = getattr(model.fitted_.layout.encoder, "columns", ())
+    sizes = [f"{own.name!r} ({len(own.values)})" for own in columns if own.kind == "category"]  # not "ignored"
+    if sizes:
+        say(f"treated as categorical: {listed(sizes)}")
     # C and sigma are parameters in Python, not options of this program
     raised = dict.fromkeys(str(warning.message).removesuffix(" Give C or sigma.") for warning in caught)
     for message in raised:

@@ -23,7 +23,6 @@ from . import program
 from .program import FILE, main, printable, say
 
 PIECE = 10_000  # number of rows predicted at once
-SEPARATOR = "; "  # between the classes of a set
 INTERVAL = "Add the bounds of prediction intervals with this coverage, e.g. 0.9."
 SET = "Add the set of classes that contains the actual class with this probability, e.g. 0.9."
 
@@ -121,8 +120,7 @@ def predict(model: str, data: str, output: Path | None, raw: bool, as_json: bool
 
 def _count_unknown(fitted: Any, X: Any, unknown: Counter[str]) -> None:
     """Count the texts that are none of the categories of the model."""
-    columns = fitted.fitted_.layout.encoder
-    for column in () if columns is None else columns.columns:
+    for column in getattr(fitted.fitted_.layout.encoder, "columns", ()):
         if column.kind == "category" and not column.pooled:
             found = Counter(X[column.name].drop_null().to_pylist())
             unknown.update({f"{column.name}={v}": count for v, count in found.items() if v not in column.values})
@@ -160,7 +158,7 @@ def _json_lines(columns: dict[str, list[Any]]) -> str:
 def _csv_lines(lines: Iterable[Iterable[Any]], raw: bool = True) -> str:
     """Lines of CSV: sets of classes become one text, and formulas are escaped unless `raw`."""
     text = io.StringIO()
-    joined = ([SEPARATOR.join(map(str, cell)) if isinstance(cell, list) else cell for cell in line] for line in lines)
+    joined = (["; ".join(map(str, cell)) if isinstance(cell, list) else cell for cell in line] for line in lines)
     cells = ([f"'{cell}" if not raw and _is_formula(cell) else cell for cell in line] for line in joined)
     csv.writer(text, lineterminator="\n").writerows(cells)
     return text.getvalue()

@@ -191,8 +191,7 @@ def _open_text(
     import pyarrow.csv
 
     encoding = _encoding(path, name, encoding)
-    stream = pyarrow.input_stream(path, compression="detect")
-    with io.TextIOWrapper(stream, encoding, newline="") as file:  # closes the stream as well
+    with io.TextIOWrapper(pyarrow.input_stream(path, compression="detect"), encoding, newline="") as file:
         lines = file.readlines(SAMPLE) + file.readlines(SAMPLE)
         is_cut = bool(file.readline())
     csv.field_size_limit(LONGEST_CELL)
@@ -234,9 +233,8 @@ def _open_text(
     blocks = pyarrow.csv.ReadOptions(use_threads=False, **place)  # messages then contain the numbers of rows
 
     def read(wanted: list[str], rows: int) -> Iterator[Any]:
-        texts = pyarrow.csv.ConvertOptions(
-            include_columns=wanted, column_types=dict.fromkeys(wanted, pyarrow.string()), strings_can_be_null=False
-        )
+        kinds = dict.fromkeys(wanted, pyarrow.string())
+        texts = pyarrow.csv.ConvertOptions(include_columns=wanted, column_types=kinds, strings_can_be_null=False)
         try:
             with pyarrow.input_stream(path, compression="detect") as stream:
                 yield from pyarrow.csv.open_csv(stream, blocks, formats, texts)

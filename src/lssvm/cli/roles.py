@@ -34,11 +34,10 @@ class Roles:
     @classmethod
     def of(cls, model: Any) -> Roles:
         """The roles of the columns of a model that was fitted to a table."""
-        columns = model.fitted_.layout.encoder
         inputs = dict.fromkeys(map(str, model.feature_names_in_), False)
         target = getattr(model, "table_", {}).get("target")
         known: dict[Any, Collection[Any]] = {target: getattr(model, "classes_", ())}
-        for column in () if columns is None else columns.columns:
+        for column in getattr(model.fitted_.layout.encoder, "columns", ()):
             inputs[str(column.name)] = column.kind == "ignored" or any(isinstance(v, str) for v in column.values)
             known[str(column.name)] = column.values
         labels = {"U": "text"}.get(model.classes_.dtype.kind, "number") if hasattr(model, "classes_") else ""
@@ -132,8 +131,8 @@ class Rows:
         count = sum(len(y) for _, y in batches)
         if count < 2:
             which = "without missing cells" if self.drop else "with a target"
-            rows = counted(count, "row")
-            raise TableError(f"{self.source.name} has {rows} {which}, but at least 2 are required: add rows.")
+            found = f"{counted(count, 'row')} {which}"
+            raise TableError(f"{self.source.name} has {found}, but at least 2 are required: add rows.")
         return pyarrow.concat_tables([X for X, _ in batches]), np.concatenate([y for _, y in batches])
 
 
@@ -155,10 +154,9 @@ def plan(
         for name in names:
             if name not in source.names:
                 raise click.UsageError(f"{option} {name!r}: {source.name} has no such column. {_closest(name, source)}")
-    if target in drop:
-        raise click.UsageError(f"--drop {target!r}: this is the target (-y); drop another column.")
-    if target in categorical:
-        raise click.UsageError(f"--categorical {target!r}: this is the target (-y); use --task classification.")
+            if option != "-y" and name == target:
+                remedy = "drop another column" if option == "--drop" else "use --task classification"
+                raise click.UsageError(f"{option} {target!r}: this is the target (-y); {remedy}.")
     names = [name for name in source.names if name != target and name not in drop]
     scans = scan(source, [target, *names])
     remarks = list(source.notes)
@@ -206,9 +204,8 @@ def _labels(source: Source, target: str, column: ColumnScan, task: str | None, r
     if task is None:
         other = "; --task regression treats them as numbers" if whole else ""
         remarks.append(f"task: classification ({target!r} has {len(values)} classes: {listed(sorted(values))}{other})")
-    for word in filter(values.__contains__, ABSENT):
-        remedy = "if it does, leave these cells empty"
-        remarks.append(f"the class {word!r} of {target!r} may denote missing cells: {remedy}")
+    doubt = "may denote missing cells: if it does, leave these cells empty"
+    remarks += [f"the class {word!r} of {target!r} {doubt}" for word in ABSENT if word in values]
     exact = whole and not column.truths and all(abs(end) < 2**53 for end in column.extremes)
     return "number" if exact and not column.padded else "text"
 

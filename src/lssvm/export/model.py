@@ -43,11 +43,6 @@ class Input:
         return int(self.rows.shape[1])
 
     @property
-    def others(self) -> list[float]:
-        """The encoded columns of values that are not known; of a number, those that follow it."""
-        return list(self.rows[-2].tolist()) if self.values else [0.0] * (self.width - 1)
-
-    @property
     def missing(self) -> list[float] | None:
         """The encoded columns of a missing cell; None if it is refused."""
         return None if np.isnan(self.rows[-1, 0]) else list(self.rows[-1].tolist())

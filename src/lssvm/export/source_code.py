@@ -237,7 +237,9 @@ def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
     columns = []
     for own in content.inputs:
         rows = dict(zip(own.values, own.rows.tolist(), strict=False))
-        columns.append((own.name, own.place, rows, own.others, own.missing, own.scaling))
+        # the encoded columns of values that are not known; of a number, those that follow it
+        others = own.rows[-2].tolist() if own.values else [0.0] * (own.width - 1)
+        columns.append((own.name, own.place, rows, others, own.missing, own.scaling))
     declared = [f"INPUTS = [{', '.join(map(ascii, content.names))}]"] if content.names else []
     declared += [] if content.classes is None else [f"CLASSES = [{', '.join(map(ascii, content.classes))}]"]
     source = SourceCode("py", content, _python_list, prefix="", first="[0]" if content.single else "")

@@ -201,8 +201,8 @@ def _read(text: str, reader: Reader, written: int = FORMAT) -> tuple[Any, Fitted
     """The model described by a JSON text of some format, not fitted yet, and what it has learned; both are checked."""
     tree = reader.read(text)
     model, fitted, own = from_format1(tree) if written == 1 else (tree["model"], tree["fitted"], tree["own"])
-    members = tuple(replace(member, layout=fitted.layout) for member in fitted.members)  # the same for all
-    fitted = replace(fitted, members=members)
+    # all members have the same layout
+    fitted = replace(fitted, members=tuple(replace(member, layout=fitted.layout) for member in fitted.members))
     own = {name: value for name, value in own.items() if name not in PUBLIC}
     for name in own:
         if not FITTED.fullmatch(name) or hasattr(type(model), name):

@@ -102,7 +102,11 @@ class FitDisplay(Display):
         if len(estimator.fitted_.layout.sources) > 2 or estimator.kernel_.is_precomputed:
             remedy = "use LeaveOneOutDisplay or EffectsDisplay"
             raise ValueError(f"FitDisplay draws models of 1 or 2 inputs, not of {estimator.n_features_in_}: {remedy}.")
-        X, y = _rows(estimator)
+        parts = [member for member, _ in diagnose.members(estimator)]
+        # the rows of a stack are those of a member that keeps all training rows, if there is one
+        problem = next((part.fitted_.problem for part in parts if part.fitted_.problem is not None), None)
+        problem = problem or diagnose.kept_rows(parts[0], "FitDisplay").problem
+        X, y = arrays.to_numpy(problem.X), arrays.to_numpy(problem.y)
         support_vectors, names = diagnose.basis_points(estimator), diagnose.feature_names(estimator)
         size = grid_resolution or (300 if X.shape[1] == 1 else 60)
         low, high = X.min(axis=0), X.max(axis=0)
@@ -112,7 +116,7 @@ class FitDisplay(Display):
         shape = (size,) * len(grid)
         interval = classes = None
         if isinstance(estimator, LSSVC):
-            classes, response = estimator.classes_, at_points(estimator.predict_proba, inputs)
+            y, classes, response = problem.labels, estimator.classes_, at_points(estimator.predict_proba, inputs)
             response = response[:, 1] if len(classes) == 2 else response
         else:
             y, response = one_output(y, output), one_output(at_points(estimator.predict, inputs), output)
@@ -420,14 +424,3 @@ class SupportSpectrumDisplay(Display):
         self.ax_.update_datalim([(0.0, 0.0)])  # the axes start at 0
         self.ax_.autoscale_view()
         self._finish("rank", r"support value $|\alpha|$", "Sorted support values")
-
-
-def _rows(estimator: Model) -> tuple[np.ndarray, np.ndarray]:
-    """The rows that a model keeps, and their targets or class numbers.
-
-    The rows of a stack are those of a member that keeps all training rows, if there is one.
-    """
-    parts = [member for member, _ in diagnose.members(estimator)]
-    problem = next((part.fitted_.problem for part in parts if part.fitted_.problem is not None), None)
-    problem = problem or diagnose.kept_rows(parts[0], "FitDisplay").problem
-    return arrays.to_numpy(problem.X), problem.labels if isinstance(estimator, LSSVC) else arrays.to_numpy(problem.y)

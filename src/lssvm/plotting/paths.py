@@ -16,13 +16,12 @@ from ._display import COLOURS, MARKERS, Axes, Display, Model, component_names
 SCORED_BY = {"loo": "leave-one-out", "kfold": "10-fold", "validation": "validation"}
 
 
-class PathDisplay(Display):
-    """Errors along a path."""
+class ErrorDisplay(Display):
+    """Errors for several values of a parameter, of which one was chosen."""
 
     errors: np.ndarray
     chosen: float
     error_name: str = "error"
-    name: str = ""
 
     def _path(self, x: Any, y: Any, at: float, label: str, kwargs: dict[str, Any], **style: Any) -> None:
         """A curve `line_` over a logarithmic axis; a ring `chosen_` and a vertical line mark the chosen place."""
@@ -32,7 +31,7 @@ class PathDisplay(Display):
         self.ax_.set_xscale("log")
 
 
-class CPathDisplay(PathDisplay):
+class CPathDisplay(ErrorDisplay):
     """The leave-one-out error against C, from one factorisation; the chosen C is marked.
 
     Parameters
@@ -61,6 +60,7 @@ class CPathDisplay(PathDisplay):
     """
 
     C: np.ndarray
+    name: str = ""
 
     @classmethod
     def from_estimator(
@@ -97,7 +97,7 @@ class CPathDisplay(PathDisplay):
         self._finish("C", self.error_name, "Leave-one-out error against C")
 
 
-class WidthSurfaceDisplay(Display):
+class WidthSurfaceDisplay(ErrorDisplay):
     """The leave-one-out error against C and a common factor of all widths; the model's own values are marked.
 
     Parameters
@@ -128,9 +128,6 @@ class WidthSurfaceDisplay(Display):
 
     C: np.ndarray
     factors: np.ndarray
-    errors: np.ndarray
-    chosen: float
-    error_name: str = "error"
 
     @classmethod
     def from_estimator(cls, estimator: Model, *, ax: Axes | None = None, **kwargs: Any) -> Self:
@@ -167,7 +164,7 @@ class WidthSurfaceDisplay(Display):
         self._finish("C", "width / width of the model", "Leave-one-out error against C and the widths")
 
 
-class SparsityPathDisplay(PathDisplay):
+class SparsityPathDisplay(ErrorDisplay):
     """Error against the size of the basis along the path of a sparsifier; the chosen size is marked.
 
     Parameters
@@ -204,6 +201,7 @@ class SparsityPathDisplay(PathDisplay):
     """
 
     sizes: np.ndarray
+    name: str = ""
 
     @classmethod
     def from_estimator(

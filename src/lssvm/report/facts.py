@@ -44,16 +44,13 @@ class Facts:
         self.probability: Any = _known(diagnose.loo_probabilities, model) if self.classes else None
         dropped = np.asarray(about.get("dropped", ()), dtype=int)  # rows of the source that were not used
         self.numbers = np.setdiff1d(np.arange((self.rows or 0) + len(dropped)), dropped) + int(about.get("row", 0))
-        self.importance: Any = None
-        solutions = model.n_features_in_ * len(self.members)
-        if solutions <= MOST_SOLUTIONS:  # every column is one solution per member
-            rows = int(1000 * min(1.0, ALL_ROWS / solutions) ** (1 / 3))
-            self.importance = _known(diagnose.importance, model, rows)
+        solutions = model.n_features_in_ * len(self.members)  # every column is one solution per member
+        rows = int(1000 * min(1.0, ALL_ROWS / solutions) ** (1 / 3))
+        self.importance: Any = _known(diagnose.importance, model, rows) if solutions <= MOST_SOLUTIONS else None
         small = all(problem is not None and _is_small(problem) for problem in self.problems)
         self.c_path = _known(diagnose.c_path, model) if small else None
-        self.coverage = None
-        if not self.classes and (small or self.chunked):  # a chunked model has a sample
-            self.coverage = _known(diagnose.interval_coverage, model)
+        has_coverage = not self.classes and (small or self.chunked)  # a chunked model has a sample
+        self.coverage = _known(diagnose.interval_coverage, model) if has_coverage else None
 
     def notes(self, about_columns: bool) -> list[str]:
         """Notes of the program that read the table and warnings of the fit, less what the data section shows itself."""

@@ -17,6 +17,7 @@ import numpy as np
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 POINTS = 3000  # larger clouds are thinned; their extremes are kept
+Bar = tuple[str, float, str]  # its name, length and note
 
 
 def escaped(value: Any) -> str:
@@ -73,9 +74,7 @@ def listed(lines: Sequence[str], style: str = "") -> str:
     return f"<ul{kind}>" + "".join(f"<li>{escaped(line)}</li>" for line in lines) + "</ul>" if lines else ""
 
 
-def bar_table(
-    header: tuple[str, str], rows: Sequence[tuple[str, float, str]], ends: tuple[float, float] | None = None
-) -> str:
+def bar_table(header: tuple[str, str], rows: Sequence[Bar], ends: tuple[float, float] | None = None) -> str:
     """A table of names, notes and bars from 0 (to the left if negative); names of any length fit on the page."""
     values = [value for _, value, _ in rows] if ends is None else ends
     low, high = min(0.0, *values), max(0.0, *values)

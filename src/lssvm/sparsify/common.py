@@ -23,9 +23,7 @@ def provisional(problem: Problem, *, supervised: bool = False) -> Problem:
     return problem.replace(kernel=known.kernel, C=known.C)
 
 
-def kernel_rows(
-    kernel: Kernel, problem: Problem, rows: np.ndarray, columns: np.ndarray, out: np.ndarray | None = None
-) -> np.ndarray:
+def kernel_rows(kernel: Kernel, problem: Problem, rows: np.ndarray, columns: np.ndarray, out: Any = None) -> np.ndarray:
     """Kernel values between rows of the problem, written into `out` if given."""
     inputs, points = arrays.take(problem.X, rows), kernel.basis_points(problem.X, columns)
     if out is None:

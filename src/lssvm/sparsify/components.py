@@ -119,7 +119,7 @@ class Components(ValidatedStep):
         shown = np.concatenate([rows, held_out])
         inside = np.arange(len(shown)) < len(rows)
         blocks = component_blocks(problem.kernel, X[shown], arrays.to_numpy(points), inside)
-        search = _Search(blocks, y[rows], weights[rows], y[held_out], weights[held_out])
+        search = _Search(blocks, y, weights, rows, held_out)
         numbers = np.array(list(problem.kernel.kept(X.shape[1])))
         if self.rho is not None:
             chosen, pieces = 0, search.solve(float(self.rho))
@@ -178,11 +178,11 @@ class _Search:
     """The path of eq. (25) in rho for all outputs together, and the choice of a point on it."""
 
     def __init__(
-        self, blocks: Blocks, y: np.ndarray, weights: np.ndarray, y_other: np.ndarray, weights_other: np.ndarray
+        self, blocks: Blocks, y: np.ndarray, weights: np.ndarray, rows: np.ndarray, others: np.ndarray
     ) -> None:
         self.blocks = blocks
-        self.structures = [Structure(blocks, column, weights) for column in y.T]
-        self.y_other, self.weights_other = y_other, weights_other
+        self.structures = [Structure(blocks, column, weights[rows]) for column in y[rows].T]
+        self.y_other, self.weights_other = y[others], weights[others]
         self.other = np.hstack(blocks.other)
         self.rho: list[float] = []
         self.t: list[np.ndarray] = []

@@ -21,6 +21,8 @@ from ..tune.choose_C import mean_loss
 from ..tune.leave_one_out import tuned
 from .common import kernel_rows
 
+Choice = Callable[[np.ndarray, np.ndarray], np.ndarray | None]  # of rows to keep, from their residuals and numbers
+
 
 class _Columns(Step):
     """Base class of steps that solve on some columns of the KKT system."""
@@ -216,9 +218,7 @@ class Adaline(_Columns):
         return problem.with_basis(support, coefficients=coefficients)
 
 
-def _descended(
-    step: AdaPinv | Adaline, problem: Problem, keep: Callable[[np.ndarray, np.ndarray], np.ndarray | None]
-) -> tuple[np.ndarray, np.ndarray]:
+def _descended(step: AdaPinv | Adaline, problem: Problem, keep: Choice) -> tuple[np.ndarray, np.ndarray]:
     """Bias and coefficients after Adaline's batch steps, and the rows that they belong to.
 
     After every step, `keep` gets the residuals and numbers of these rows, and returns a mask of those to keep.

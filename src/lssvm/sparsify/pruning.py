@@ -182,18 +182,7 @@ class _Path:
             fit = current.solve()
             if self.ends(support, self._score_of(current, fit)):
                 return
-            support = support[self.stay(self._coefficients(current, fit))]
-
-    @staticmethod
-    def _coefficients(current: Problem, fit: Fit) -> np.ndarray:
-        """The coefficients to prune by: those of least norm if the basis vectors are linearly dependent."""
-        if not current.is_dual:
-            factor = current.replace(weights=fit.weights, robust=None).factorise_primal(fit.C)
-            primal, whitening = factor.system, factor.whitening
-            if isinstance(primal, system.Primal) and whitening is not None and whitening.factor is not None:
-                T = arrays.to_numpy(primal.R) @ arrays.to_numpy(whitening.factor).T
-                return np.linalg.pinv(T, rcond=1e-7) @ arrays.to_numpy(primal.projected())
-        return arrays.to_numpy(fit.coef)
+            support = support[self.stay(_least_coefficients(current, fit))]
 
     def _score_of(self, current: Problem, fit: Fit) -> float:
         residuals = fit.loo_residuals
@@ -293,6 +282,17 @@ def _only(problem: Problem, rows: np.ndarray) -> Any:
     """The weights, set to 0 outside the given rows."""
     others = np.setdiff1d(np.arange(problem.X.shape[0]), rows)
     return arrays.put(problem.weights + 0.0, others, arrays.zeros((len(others),), problem.weights))
+
+
+def _least_coefficients(problem: Problem, fit: Fit) -> np.ndarray:
+    """The coefficients to prune by: those of least norm if the basis vectors are linearly dependent."""
+    if not problem.is_dual:
+        factor = problem.replace(weights=fit.weights, robust=None).factorise_primal(fit.C)
+        primal, whitening = factor.system, factor.whitening
+        if isinstance(primal, system.Primal) and whitening is not None and whitening.factor is not None:
+            T = arrays.to_numpy(primal.R) @ arrays.to_numpy(whitening.factor).T
+            return np.linalg.pinv(T, rcond=1e-7) @ arrays.to_numpy(primal.projected())
+    return arrays.to_numpy(fit.coef)
 
 
 def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None:
