@@ -312,7 +312,7 @@ def test_an_interrupt_leaves_the_model_as_it_was(name, place, in_pieces, termina
         return call
 
     owner, name = {
-        "kernel": (kernels.stationary._Stationary, "fill"),
+        "kernel": (kernels.stationary._Stationary, "_write"),
         "report": (progress._Work, "report"),
         "rows": (type(model), "_validated"),
     }[place]

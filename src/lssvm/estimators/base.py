@@ -116,7 +116,7 @@ def is_additive(model: BaseLSSVM) -> bool:
     if not all(isinstance(part, Additive) for part in parts):
         raise AttributeError(f"components needs an additive kernel, got {kernel!r}: use kernel=kernels.Additive(...).")
     if len(parts) > 1 and isinstance(model, ClassifierMixin):
-        raise AttributeError("The probabilities of a stack of classifiers are not sums of components: see members_.")
+        raise AttributeError("This stack averages probabilities, which are not sums of components: see members_.")
     if len({str(part.groups) for part in parts}) > 1:
         raise AttributeError("The members of this stack have components of different columns: see members_.")
     return True
