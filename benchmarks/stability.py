@@ -56,8 +56,8 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     runs = {}
     for kind in ("numbers", "classes"):
-        for name, parts in read_sets(options.data / f"{kind}.npz", options.sets).items():
-            if len(parts["y"]) <= options.rows:
+        for name, parts in read_sets(options.data / f"{kind}.npz", []).items():
+            if len(parts["y"]) <= options.rows and name in (options.sets or [name]):
                 for change in ["", *options.changes] if kind == "numbers" else ["", *options.changes[:2]]:
                     runs[name, change] = (kind, parts["X"], parts["y"], parts["masks"][:, options.split], change)
     order = sorted(runs, key=lambda run: -len(runs[run][2]))  # the longest first

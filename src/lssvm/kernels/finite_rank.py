@@ -70,7 +70,8 @@ class Linear(Kernel):
         return {} if self.scale is None else {"scale": np.asarray(arrays.to_numpy(self.scale))[list(group)]}
 
     def spanning_points(self, n_features: int) -> np.ndarray:
-        return np.eye(n_features)
+        scale = np.ones(n_features) if self.scale is None else np.asarray(self.scale, dtype=float)
+        return np.diag(np.where(np.isfinite(scale), scale, 1.0))  # whose kernel values do not depend on the scale
 
     def _scaled(self, X: Array) -> Array:
         return X if self.scale is None else X / arrays.like(np.asarray(self.scale, dtype=float), X)[None, :]

@@ -68,10 +68,7 @@ def first_stage(
     column even if that gains little. `record` counts evaluations, and describes the stages in words.
     """
     kernel, few_iterations = problem.kernel, CONSTANTS.few_iterations
-    if not problem.classification:
-        y = arrays.to_numpy(problem.y)
-        known = y[problem.rows_by_content]
-        problem = problem.replace(y=arrays.like((y - known.mean(axis=0)) / output_units(known), problem.y))
+    problem = _in_output_units(problem)
     alike, same = _similar(kernel, [] if method == "grid" or not kernel.is_free else earlier)
     moderate = (alike or same or earlier[-1]).moderate if earlier else math.inf
     candidate = Candidate(kernel, problem.C or 1.0)
@@ -154,10 +151,19 @@ def finished(last: Found, method: str, *, by_log_loss: bool) -> Candidate:
     return best
 
 
+def _in_output_units(problem: Problem) -> Problem:
+    """Return the problem with targets of mean 0 and standard deviation 1, so that all searches have the same units."""
+    if problem.classification:
+        return problem
+    y = arrays.to_numpy(problem.y)
+    known = y[problem.rows_by_content]
+    return problem.replace(y=arrays.like((y - known.mean(axis=0)) / output_units(known), problem.y))
+
+
 def completed(requested: Problem, known: Problem) -> Found:
     """Return a result for widths and C that a step has chosen, from which searches for other kernels can start."""
     assert known.C is not None
-    found = on_stage(requested, 0, Candidate(known.kernel, known.C), Bunch(evaluations=0, plan=[]))
+    found = on_stage(_in_output_units(requested), 0, Candidate(known.kernel, known.C), Bunch(evaluations=0, plan=[]))
     return found.searched("", 0, many=found.several > 0)
 
 
