@@ -73,8 +73,8 @@ class Batch:
         cells = self.cells(name)
         values, odd = numbers_of(cells, self.source.decimal, None if own is None else own.read)
         if odd:
-            words = "finite numbers" if own is None else own.words
-            raise odd_cells(self.source.name, name, [(str(cells[odd[0]]), self.number(odd[0]))], remedy, words)
+            words = "" if own is None else own.words
+            raise odd_cells(self.source.name, name, [(str(cells[odd[0]]), self.number(odd[0]))], remedy, words=words)
         return values
 
     def has_only_numbers(self, name: str) -> bool:
@@ -320,16 +320,12 @@ def _check_names(names: Sequence[str], source: str, hint: str = "") -> None:
 
 
 def odd_cells(
-    source: str,
-    name: str,
-    cells: Sequence[tuple[str, int]],
-    remedy: str,
-    words: str = "finite numbers",
-    count: int = 1,
+    source: str, name: str, cells: Sequence[tuple[str, int]], remedy: str, count: int = 1, words: str = ""
 ) -> TableError:
-    """The error about cells of a column of numbers or dates that are none; the first few are given with rows."""
+    """The error about cells that are no finite numbers, or not of a format; the first few are given with rows."""
     found = ", ".join(f"{quoted(value)} in row {row}" for value, row in cells)
-    what = f"a cell that does not fit among {words}" if count == 1 else f"{count} cells that do not fit among {words}"
+    what = "a value that is not a finite number" if count == 1 else f"{count} values that are not finite numbers"
+    what = f"a value that does not fit {words}" if words else what
     return TableError(f"{source}: column {name!r} contains {what} ({found}): {remedy}.")
 
 

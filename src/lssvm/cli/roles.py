@@ -209,10 +209,10 @@ def _understand(source: Source, scans: dict[str, ColumnScan]) -> dict[str, tuple
 
 def _labels(source: Source, target: str, column: ColumnScan, task: str | None, remarks: list[str], doubt: str) -> str:
     """The type of the class labels, "" for regression: inferred from the target, and reported."""
-    is_classes = task == "classification" or column.distinct <= MOST_CLASSES
-    if column.format is not None and (column.format.kind == "time" or (is_classes and task != "regression")):
-        doubt = "contains dates" if column.format.kind == "time" else doubt
-        column.format = None
+    are_dates = column.format is not None and column.format.kind == "time"
+    are_few = column.distinct <= MOST_CLASSES and column.present >= 3 * column.distinct
+    if are_dates or task == "classification" or (task is None and are_few):
+        doubt, column.format = "contains dates" if are_dates else doubt, None
     values, rows = column.values, column.present
     whole = column.is_number and column.odd == 0 and column.whole  # not money
     few = whole and values is not None and 2 <= len(values) <= MOST_CLASSES and rows >= 3 * len(values)
@@ -223,7 +223,7 @@ def _labels(source: Source, target: str, column: ColumnScan, task: str | None, r
     if regression:
         if column.mistakes:
             remedy = "correct it, treat the column as classes with --task classification, or choose another target"
-            raise odd_cells(source.name, target, column.odd_values, remedy, count=column.odd)
+            raise odd_cells(source.name, target, column.odd_values, remedy, column.odd)
         if task is None:
             repeated = values is not None and (len(values) <= MOST_CLASSES or rows >= REPEATED * len(values))
             hint = "; if these are classes, use --task classification" if whole and repeated else ""
@@ -252,7 +252,8 @@ def _target_fault(column: ColumnScan, regression: bool, doubt: str, *, forced: b
     if regression or (values is not None and (forced or len(values) <= 2 or column.present >= 2 * len(values))):
         return ""
     if doubt:
-        return f"{doubt} ({quoted([value for value, _ in column.odd_values[:1]])}): use plain numbers, or {other}"
+        remedy = "use numbers, e.g. the days since the first" if doubt == "contains dates" else "write plain numbers"
+        return f"{doubt}: {remedy}, or {other}"
     what = f"{_number_of(values)} distinct values in {column.present} rows, too many for classes"
     if column.is_number or values is not None:
         other += f", or use --task {'regression' if column.is_number else 'classification'}"
@@ -284,8 +285,8 @@ def _doubts(
     if not is_text:
         if column.mistakes:
             remedy = f"correct it, leave the cell empty, or use {codes} or {drop}"
-            raise odd_cells(source.name, name, column.odd_values, remedy, count=column.odd)
-        if column.dates:
+            raise odd_cells(source.name, name, column.odd_values, remedy, column.odd)
+        if column.dates and column.numbers:
             remedy = f"use e.g. the year or the days since the first, or drop it with {drop}"
             yield f"{start} looks like dates written as numbers ({column.extremes[0]:.0f}): {remedy}"
         if column.padded:

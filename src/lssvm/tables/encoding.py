@@ -261,9 +261,12 @@ class Columns:
             chosen = _chosen(requested, names)
         found = []
         for place, name in enumerate(names):
-            column = Column(name) if frame is None else Column.of(name, frame[place])
-            if chosen is not None and (chosen[place] or (column.kind != "time" and column.format is None)):
-                column = Column(name, "category" if chosen[place] else "number")
+            if chosen is not None and chosen[place]:
+                column = Column(name, "category")
+            else:
+                column = Column(name) if frame is None else Column.of(name, frame[place])
+                if chosen is not None and column.text_format is None:
+                    column = Column(name)
             found.append(column)
         return cls(tuple(found))
 
@@ -281,7 +284,10 @@ class Columns:
             medians[whole] = np.median([cells[c] for c in whole], axis=1) if whole else math.nan
         medians = np.clip(medians, -LARGEST, LARGEST)  # the mean of two values may overflow
         parts = zip(self.columns, cells, medians.tolist(), strict=True)
-        found = [column.fitted(own) if math.isnan(m) else replace(column, median=m) for column, own, m in parts]
+        found = [
+            column.fitted(own) if math.isnan(m) or column.kind == "time" else replace(column, median=m)
+            for column, own, m in parts
+        ]
         if all(column.kind == "ignored" for column in found):
             raise ValueError("X has no columns left, because all of them look like identifiers: give other columns.")
         return Columns(tuple(found))

@@ -44,6 +44,7 @@ WORDS = {
     "off": 0.0,
 }
 YEAR = 365.2425  # days
+MICROSECONDS = 86400e6 * YEAR
 MOST_VALUES = 100  # of a category that have a column of their own
 IDENTIFIER = 0.9  # distinct values per row above which a category is taken for an identifier
 CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|HKD|SGD|SEK|NOK|DKK|PLN|CZK|HUF|RON|TRY|RUB|BRL|MXN|ZAR|KRW"
@@ -60,6 +61,8 @@ DATE = re.compile(
     r"(?P<clock>(?:^|T|\s+)(?P<hours>\d{1,2}):(?P<minutes>\d{2})(?::(?P<seconds>\d{2}(?:[.,]\d+)?))?"
     r"\s*(?P<half>[AaPp][Mm])?\s*(?P<zone>Z|UTC|[-+]\d{2}(?::?\d{2})?)?)?"
 )
+# of numbers: codes with leading zeros, four digits or more without a mark of thousands, whole numbers
+FORMS = {"code": re.compile(r"0\d+"), "long": re.compile(r"\D*\d{4,}\D*"), "whole": re.compile(r"[-+]?\d+")}
 Example = tuple[str, int]  # a text and the number of its row
 
 
@@ -107,9 +110,10 @@ def _orders(date: re.Match[str]) -> dict[str, tuple[int, int, int]]:
 def _year(date: re.Match[str], parts: tuple[int, int, int]) -> float:
     """A date as a year; NaN if there is no such date. Times with an offset are those of UTC."""
     try:
-        days = float(datetime.date(*parts).toordinal() - datetime.date(1970, 1, 1).toordinal())
+        days = datetime.date(*parts).toordinal() - datetime.date(1970, 1, 1).toordinal()
     except ValueError:
         return math.nan
+    seconds = 0.0
     if date["clock"]:
         hours, minutes, seconds = (
             int(date["hours"]),
@@ -124,8 +128,8 @@ def _year(date: re.Match[str], parts: tuple[int, int, int]) -> float:
         if zone[:1] in ("+", "-") and zone:
             offset = 60 * int(zone[1:3]) + int(zone[3:].lstrip(":") or 0)
             minutes -= offset if zone[0] == "+" else -offset
-        days += (hours * 3600 + minutes * 60 + seconds) / 86400
-    return 1970.0 + days / YEAR
+        seconds += 3600 * hours + 60 * minutes
+    return 1970.0 + (86_400_000_000 * days + round(1e6 * seconds)) / MICROSECONDS
 
 
 @dataclass(frozen=True)
@@ -159,9 +163,9 @@ def is_absent(text: str) -> bool:
 class Evidence:
     """Which styles can read the texts of a column, added batch by batch.
 
-    The texts are grouped by the styles that can read them, by their units, and by their form: "code" (007), "whole"
-    (12), "doubtful" (1,234 and 01/02/2020, whose values depend on the style), "absent" (NA) or "". Of each group, their
-    number and the first text with its row are kept.
+    The texts are grouped by the styles that can read them, by their units, and by their form: one of FORMS, "doubtful"
+    (1,234 and 01/02/2020, whose values depend on the style), "absent" (NA) or "". Of each group, their number and the
+    first text with its row are kept.
     """
 
     groups: dict[tuple[frozenset[str], str, str], tuple[int, Example]] = field(default_factory=dict)
@@ -173,16 +177,10 @@ class Evidence:
             if text in MISSING:
                 continue
             found = readings(text)
-            form = (
-                "absent"
-                if text in ABSENT
-                else "code"
-                if re.fullmatch(r"0\d+", text)
-                else "whole"
-                if re.fullmatch(r"[-+]?\d+", text)
-                else ""
-            )
-            if len({value for value, _ in found.values()}) > 1 and ("." not in found or "," in text):
+            form = next((name for name, pattern in FORMS.items() if pattern.fullmatch(text)), "")
+            if text in ABSENT:
+                form = "absent"
+            elif len({value for value, _ in found.values()}) > 1 and ("." not in found or "," in text):
                 form = "doubtful"
             key = frozenset(found), max((unit for _, unit in found.values()), default=""), form
             count, example = self.groups.get(key, (0, (text, row)))
@@ -200,21 +198,27 @@ class Evidence:
         best, total = max(STYLES, key=lambda style: reads[style]), sum(n for n, _ in groups.values())
         own = {key: example for key, (_, example) in groups.items() if best in key[0]}
         others = [example for key, (_, example) in groups.items() if best not in key[0]]
-        forms, units = {form for *_, form in own}, {unit: example for (_, unit, _), example in own.items()}
+        forms, units = {form for *_, form in own}, {}
+        for (_, unit, _), example in own.items():
+            units.setdefault(unit, example)
         is_lost = distinct > MOST_VALUES or (rows >= FEWEST_ROWS and distinct > IDENTIFIER * rows)
-        is_text = reads[best] < max((1.0 - FEW_ODD) * total, 1) or len(units) > max(3, FEW_ODD * total)
-        are_values = len(groups) < len(self.groups) if best == "words" else forms == {"whole"} and not is_lost
+        readable = sum(n for (styles, *_), (n, _) in groups.items() if styles)
+        is_text = readable < max((1.0 - FEW_ODD) * total, 1) or len(units) > max(3, FEW_ODD * total)
+        are_whole = forms <= {"whole", "long"} and units.keys() <= {""} and not is_lost
+        are_values = len(groups) < len(self.groups) if best == "words" else are_whole and best == "."
         if is_text or "code" in forms or (are_values and not others):
             return None, "", False
-        example = next((example for (styles, _, form), example in own.items() if form == "doubtful"), None)
-        if example is not None and any(reads[style] == reads[best] for style in STYLES if style != best):
-            what = "may be a date of two months" if best == "dmy" else "may have a decimal comma or a mark of thousands"
-            return None, f"contains {_shown(example)}, which {what}, as all its cells", True
+        example = next((example for (*_, form), example in own.items() if form == "doubtful"), None)
+        is_tied = example is not None and any(reads[style] == reads[best] for style in STYLES if style != best)
+        if example is not None and is_tied and (best == "dmy" or "long" in forms):
+            what = "the day or the month first" if best == "dmy" else "a decimal comma or a mark of thousands"
+            return None, f"contains {_shown(example)}, which may have {what}", True
         if others:
             return None, f"contains {STYLES[best]} and {_shown(others[0])}", is_lost
         unit = max(units)
         if len(units) > 2 or (len(units) == 2 and not ("" in units and CURRENCY.fullmatch(unit))):
-            return None, "contains numbers with different units, " + " and ".join(map(_shown, units.values())), is_lost
+            first, second, *_ = sorted(units.values(), key=lambda example: example[1])
+            return None, f"contains numbers with different units, {_shown(first)} and {_shown(second)}", is_lost
         return Format(best, unit), "", False
 
 
@@ -230,7 +234,7 @@ def years_of(cells: Any) -> np.ndarray:
         pairs = zip(cells, zones, strict=True)
         cells = [cell if zone is None else cell.astimezone(datetime.UTC).replace(tzinfo=None) for cell, zone in pairs]
     values = np.asarray(cells, dtype="datetime64[us]")
-    return np.where(np.isnat(values), math.nan, 1970.0 + values.astype(np.int64) / (86400e6 * YEAR))
+    return np.where(np.isnat(values), math.nan, 1970.0 + values.astype(np.int64) / MICROSECONDS)
 
 
 # Periodic inputs ------------------------------------------------------------------------------------------------------
@@ -238,14 +242,13 @@ CYCLES = {"time of year": YEAR, "weekday": 7.0, "hour": 1.0}  # periods in days
 
 
 def cycles_of(years: np.ndarray) -> tuple[str, ...]:
-    """The cycles that can be seen in some times: they span more than a period, and there are shorter gaps.
+    """The cycles that can be seen in some times: they span more than a period and show at least three phases.
 
-    A tenth of the gaps between different times must be shorter than half a period, and three phases must occur.
+    Two times must be closer than half a period: the weekday of the first of each month means nothing.
     """
     days = np.unique(years) * YEAR
-    gaps = np.diff(days)
-    short = float(np.quantile(gaps, 0.1)) if len(gaps) else math.inf
-    fine = [cycle for cycle, period in CYCLES.items() if short <= 0.5 * period < period < np.ptp(days)]
+    closest = np.min(np.diff(days), initial=math.inf)
+    fine = [cycle for cycle, period in CYCLES.items() if closest <= 0.5 * period < period < np.ptp(days)]
     return tuple(cycle for cycle in fine if len(np.unique(np.round(days / CYCLES[cycle], 3) % 1.0)) >= 3)
 
 
