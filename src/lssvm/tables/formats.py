@@ -198,7 +198,8 @@ class Evidence:
         best, total = max(STYLES, key=lambda style: reads[style]), sum(n for n, _ in groups.values())
         own = {key: example for key, (_, example) in groups.items() if best in key[0]}
         others = [example for key, (_, example) in groups.items() if best not in key[0]]
-        forms, units = {form for *_, form in own}, {}
+        forms: set[str] = {form for *_, form in own}
+        units: dict[str, Example] = {}
         for (_, unit, _), example in own.items():
             units.setdefault(unit, example)
         is_lost = distinct > MOST_VALUES or (rows >= FEWEST_ROWS and distinct > IDENTIFIER * rows)
@@ -208,11 +209,11 @@ class Evidence:
         are_values = len(groups) < len(self.groups) if best == "words" else are_whole and best == "."
         if is_text or "code" in forms or (are_values and not others):
             return None, "", False
-        example = next((example for (*_, form), example in own.items() if form == "doubtful"), None)
-        is_tied = example is not None and any(reads[style] == reads[best] for style in STYLES if style != best)
-        if example is not None and is_tied and (best == "dmy" or "long" in forms):
+        doubtful = [example for (*_, form), example in own.items() if form == "doubtful"]
+        is_tied = any(reads[style] == reads[best] for style in STYLES if style != best)
+        if doubtful and is_tied and (best == "dmy" or "long" in forms):
             what = "the day or the month first" if best == "dmy" else "a decimal comma or a mark of thousands"
-            return None, f"contains {_shown(example)}, which may have {what}", True
+            return None, f"contains {_shown(doubtful[0])}, which may have {what}", True
         if others:
             return None, f"contains {STYLES[best]} and {_shown(others[0])}", is_lost
         unit = max(units)
