@@ -154,11 +154,8 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> list[str]:
     else:
         X, y = rows.all()
         n_rows = len(y)
-        for name in [
-            name
-            for name, is_text in inputs.items()
-            if not (is_text or name in rows.roles.formats) and numbers_rows(X[name].to_numpy())
-        ]:
+        plain = [name for name, is_text in inputs.items() if not is_text and name not in rows.roles.formats]
+        for name in [name for name in plain if numbers_rows(X[name].to_numpy())]:
             remedy = f"drop it with --drop {shlex.quote(name)}, unless their order matters"
             say(f"column {name!r} numbers the rows: {remedy}")
     label = f"fitting {n_rows} rows, {counted(len(inputs), 'column')}"

@@ -91,9 +91,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         Additive models (`kernels.Additive`): numbers of the inputs (or groups of columns) that are kept.
     max_variation_ : array (n_components,)
         Additive models: the largest ``|f^l(x_i)|`` of each centred component over the rows.
-    n_features_in_, feature_names_in_
     columns_ : dict
         What was understood of each column, by name.
+    n_features_in_, feature_names_in_
         As in scikit-learn.
 
     Notes

@@ -150,10 +150,8 @@ class Column:
             if text not in known:
                 known[text] = own.read(text)
                 if math.isnan(known[text]) and not is_absent(text):
-                    what = (
-                        f"X: column {self.name!r} contains {text!r} in row {row} (counting from 0), but it is read as"
-                    )
-                    raise ValueError(f"{what} {own.words}: correct the cell, or leave it empty.")
+                    what = f"X: column {self.name!r} contains {text!r} in row {row} (counting from 0)"
+                    raise ValueError(f"{what}, but it is read as {own.words}: correct the cell, or leave it empty.")
             values[row] = known[text]
         return values
 
@@ -255,18 +253,13 @@ class Columns:
         names = column_names(X, X.shape[1])
         if not names:
             raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
-        if isinstance(requested, str) and requested == "from_dtype":
-            chosen = None
-        else:
-            chosen = _chosen(requested, names)
+        is_default = isinstance(requested, str) and requested == "from_dtype"
         found = []
-        for place, name in enumerate(names):
-            if chosen is not None and chosen[place]:
-                column = Column(name, "category")
-            else:
-                column = Column(name) if frame is None else Column.of(name, frame[place])
-                if chosen is not None and column.text_format is None:
-                    column = Column(name)
+        for place, own in enumerate([False] * len(names) if is_default else _chosen(requested, names)):
+            column = Column(names[place], "category" if own else "number")
+            if frame is not None and not own:
+                read = Column.of(names[place], frame[place])
+                column = read if is_default or read.text_format is not None else column
             found.append(column)
         return cls(tuple(found))
 
@@ -280,14 +273,11 @@ class Columns:
         """The columns with their medians and values, from the cells of the training rows."""
         medians = np.full(len(cells), math.nan)  # unless all cells are numbers: there may be very many columns
         for part in arrays.row_blocks(len(cells), 16 * len(cells[0])):
-            whole = [c for c in range(part.start, part.stop) if cells[c].dtype != object]
+            whole = [c for c in range(part.start, part.stop) if self.columns[c].kind in ("number", "ranks")]
             medians[whole] = np.median([cells[c] for c in whole], axis=1) if whole else math.nan
         medians = np.clip(medians, -LARGEST, LARGEST)  # the mean of two values may overflow
         parts = zip(self.columns, cells, medians.tolist(), strict=True)
-        found = [
-            column.fitted(own) if math.isnan(m) or column.kind == "time" else replace(column, median=m)
-            for column, own, m in parts
-        ]
+        found = [column.fitted(own) if math.isnan(m) else replace(column, median=m) for column, own, m in parts]
         if all(column.kind == "ignored" for column in found):
             raise ValueError("X has no columns left, because all of them look like identifiers: give other columns.")
         return Columns(tuple(found))

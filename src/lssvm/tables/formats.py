@@ -31,20 +31,10 @@ STYLES = {
     "mdy": "dates (month, day, year)",
     "clock": "times of day",
 }
-WORDS = {
-    "yes": 1.0,
-    "true": 1.0,
-    "y": 1.0,
-    "t": 1.0,
-    "on": 1.0,
-    "no": 0.0,
-    "false": 0.0,
-    "n": 0.0,
-    "f": 0.0,
-    "off": 0.0,
-}
+WORDS = dict.fromkeys(("yes", "true", "y", "t", "on"), 1.0) | dict.fromkeys(("no", "false", "n", "f", "off"), 0.0)
 YEAR = 365.2425  # days
 MICROSECONDS = 86400e6 * YEAR
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MOST_VALUES = 100  # of a category that have a column of their own
 IDENTIFIER = 0.9  # distinct values per row above which a category is taken for an identifier
 CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|HKD|SGD|SEK|NOK|DKK|PLN|CZK|HUF|RON|TRY|RUB|BRL|MXN|ZAR|KRW"
@@ -109,27 +99,19 @@ def _orders(date: re.Match[str]) -> dict[str, tuple[int, int, int]]:
 
 def _year(date: re.Match[str], parts: tuple[int, int, int]) -> float:
     """A date as a year; NaN if there is no such date. Times with an offset are those of UTC."""
-    try:
-        days = datetime.date(*parts).toordinal() - datetime.date(1970, 1, 1).toordinal()
-    except ValueError:
-        return math.nan
-    seconds = 0.0
+    text = "{:04}-{:02}-{:02}".format(*parts)
     if date["clock"]:
-        hours, minutes, seconds = (
-            int(date["hours"]),
-            int(date["minutes"]),
-            float((date["seconds"] or "0").replace(",", ".")),
-        )
+        hours = int(date["hours"])
         if date["half"]:
             hours = hours % 12 + 12 * (date["half"].lower() == "pm") if 1 <= hours <= 12 else 24
-        if hours > 23 or minutes > 59 or seconds >= 60.0:
-            return math.nan
-        zone = date["zone"] or ""
-        if zone[:1] in ("+", "-") and zone:
-            offset = 60 * int(zone[1:3]) + int(zone[3:].lstrip(":") or 0)
-            minutes -= offset if zone[0] == "+" else -offset
-        seconds += 3600 * hours + 60 * minutes
-    return 1970.0 + (86_400_000_000 * days + round(1e6 * seconds)) / MICROSECONDS
+        zone = (date["zone"] or "").replace("UTC", "Z")
+        text += f"T{hours:02}:{date['minutes']}:{(date['seconds'] or '00').replace(',', '.')}{zone}"
+    try:
+        time = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return math.nan
+    time = time if time.tzinfo else time.replace(tzinfo=datetime.UTC)
+    return 1970.0 + (time - EPOCH) // datetime.timedelta(microseconds=1) / MICROSECONDS
 
 
 @dataclass(frozen=True)
