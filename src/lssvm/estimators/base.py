@@ -137,7 +137,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
     """Base class of both estimators: a subclass codes its targets."""
 
     fitted_: FittedModel
-    __metadata_request__fit = {"groups": True}  # noqa: RUF012
+    __metadata_request__fit = {"groups": True}
 
     def __init__(
         self,

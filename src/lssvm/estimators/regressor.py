@@ -75,9 +75,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
     leverage_ : array (n_samples,)
     loo_residuals_ : array like y
         ``y_i - f_(i)(x_i)``, exact for fixed C, kernel, basis and weights: row i is removed from the loss, but not
-        from the basis.
+        from the basis. After a fit with groups, all rows of the group of row i are removed.
     loo_predictions_ : array like y
-        ``f_(i)(x_i)``, the prediction of the model without row i.
+        ``f_(i)(x_i)``, the prediction of the model without row i, or without its group.
     press_ : float
         The sum of ``weights_ * loo_residuals_**2``.
     path_ : Bunch or None

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import EPS, Array, NumericalError
-from .solution import Solution, System, gathered, band_of_products, for_ridges, solve_factorised
+from .solution import Solution, System, band_of_products, for_ridges, gathered, solve_factorised
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,12 @@ class Dual(System):
         alpha = w * self.scaled
         complement = lam * xp.linalg.diagonal(P)[:, None] / (w * w)
         e = lam * alpha / w
-        value, a, product = self._derivatives(classes, e, complement, self.targets / w + self.mean[None, :], lam)
-        G = arrays.matmul(product(P.T, lam, w).T, P) - (P @ (a * lam / w)) @ alpha.T
+        value, a, times = self._derivatives(classes, e, complement, self.targets / w + self.mean[None, :], lam)
+        G = arrays.matmul(times(P.T, lam, w).T, P) - (P @ (a * lam / w)) @ alpha.T
         G = 0.5 * (G + G.T)
         in_ridge = float(xp.sum(xp.linalg.diagonal(G) * lam / w[:, 0] ** 2))
         if self.folds is None:  # no more than rounding errors, on which the last digits of a search depend
-            in_ridge += float(xp.sum(a * e)) - float(xp.sum(product(complement)))
+            in_ridge += float(xp.sum(a * e)) - float(xp.sum(times(complement)))
         if self.phi is None:
             return value, G, None, in_ridge
         product = arrays.matmul(G, self.phi)

@@ -11,7 +11,16 @@ import numpy as np
 from .. import arrays
 from ..arrays import EPS, Array
 from .orthogonal import ORTHOGONAL, QUICK, orthogonalise
-from .solution import CAREFUL, Solution, System, gathered, band_of_products, for_ridges, solve_factorised, solve_symmetric
+from .solution import (
+    CAREFUL,
+    Solution,
+    System,
+    band_of_products,
+    for_ridges,
+    gathered,
+    solve_factorised,
+    solve_symmetric,
+)
 
 
 @dataclass(frozen=True)
@@ -128,12 +137,12 @@ class Primal(System):
         e = w * self.targets - Q @ c
         complement = xp.clip(1.0 - self.squares[:, None] - w * w / total, EPS, None)
         targets = self.targets + self.mean[None, :]
-        value, a, product = self._derivatives(classes, e, complement, targets, self.ridge)
-        q, DQ = Q.T @ a, product(Q)
+        value, a, times = self._derivatives(classes, e, complement, targets, self.ridge)
+        q, DQ = Q.T @ a, times(Q)
         middle = arrays.matmul(DQ.T, Q)
         middle = 0.5 * (middle + middle.T)
         vector = Q @ q - a + w * (w[:, 0] @ a)[None, :] / total
-        few = xp.concat([c.T, -q.T, -2.0 * (product(w)[:, 0] @ Q)[None, :] / total], axis=0)
+        few = xp.concat([c.T, -q.T, -2.0 * (times(w)[:, 0] @ Q)[None, :] / total], axis=0)
         columns = arrays.add_product(2.0 * DQ, Q, -2.0 * middle)
         columns = arrays.add_product(columns, xp.concat([vector, e, w], axis=1), few)
         if arrays.on_accelerator(w) or not bool(xp.all(w == 1.0)):

@@ -204,9 +204,8 @@ def solve_symmetric(A: Array, B: Array) -> Array:
 
 def _by_size(folds: Sequence[np.ndarray], columns: int) -> Iterator[np.ndarray]:
     """Folds of equal size as the rows of matrices; their rows of so many columns fit in the working memory."""
-    sizes = np.array([len(fold) for fold in folds])
-    for size in np.unique(sizes[sizes > 0]):
-        same = np.stack([folds[k] for k in np.flatnonzero(sizes == size)])
+    for size in sorted({len(fold) for fold in folds} - {0}):
+        same = np.stack([fold for fold in folds if len(fold) == size])
         for part in arrays.row_blocks(len(same), 8 * size * (2 * columns + size)):
             yield same[part]
 
