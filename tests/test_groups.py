@@ -31,7 +31,7 @@ def refitted(model, y, weights=None, method="predict"):
     """Predictions of every row, in the form of `method`, by a model that is fitted without its group."""
     found = None
     for name in np.unique(GROUPS):
-        out = GROUPS == name
+        out = name == GROUPS
         model.fit(X[~out], y[~out], sample_weight=None if weights is None else weights[~out])
         part = getattr(model, method)(X[out])
         found = np.empty((N, *part.shape[1:]), part.dtype) if found is None else found
@@ -72,7 +72,7 @@ def test_fast_and_careful_residuals_agree():
 @pytest.mark.parametrize("classes", [False, True])
 @pytest.mark.parametrize("basis", [None, BASIS, np.vstack([X, NEW])], ids=["rows", "points", "wide"])
 def test_gradient_of_the_criterion(basis, classes):
-    y = np.where(Y > Y.mean(axis=0), 1.0, -1.0) if classes else Y
+    y = np.where(Y.mean(axis=0) < Y, 1.0, -1.0) if classes else Y
     problem = Problem(
         KERNEL, X, y, WEIGHTS, classification=classes, row_groups=np.unique(GROUPS, return_inverse=True)[1]
     )
@@ -140,7 +140,7 @@ def test_models_on_columns_of_the_kkt_system():
     model = LSSVC(KERNEL, C=5.0, steps=steps).fit(X, Y[:, 0] > 0, groups=GROUPS)
     problem = model.fitted_.problem
     for name in np.unique(GROUPS):
-        out = np.flatnonzero(GROUPS == name)
+        out = np.flatnonzero(name == GROUPS)
         found = problem.factorise().block_residuals([out], model.C_)
         assert_allclose(model.loo_residuals_[out], found[out, 0], rtol=1e-9, atol=1e-11)
 
@@ -176,7 +176,7 @@ def test_classifiers_choose_least_squares_with_groups():
     model = LSSVC().fit(X, y, groups=GROUPS)
     assert (model.loss_, model.coding_) == ("squared", "one-vs-rest")
     assert model.path_.loo > 0
-    with pytest.raises(ValueError, match="groups are left out for the squared loss only.*loss='squared'"):
+    with pytest.raises(ValueError, match=r"groups are left out for the squared loss only.*loss='squared'"):
         LSSVC(loss="logistic").fit(X, y, groups=GROUPS)
 
 
@@ -187,7 +187,7 @@ def test_intervals_are_those_of_models_without_groups(basis):
     predictions, y = np.empty((9, N)), Y[:, 0]
     residuals = y - refitted(model, y)
     for name in np.unique(GROUPS):
-        out = GROUPS == name
+        out = name == GROUPS
         predictions[:, out] = model.fit(X[~out], y[~out]).predict(NEW)[:, None]
     model.fit(X, y, groups=GROUPS)
     found = model.predict_interval(NEW, 0.8, "jackknife+")
@@ -195,9 +195,9 @@ def test_intervals_are_those_of_models_without_groups(basis):
     assert_allclose(found[:, 0], low, rtol=1e-8, atol=1e-9)
     alone = LSSVR(KERNEL, C=5.0, steps=basis).fit(X, y)
     assert_allclose(found, alone.predict_interval(NEW, 0.8, "jackknife+", groups=GROUPS), rtol=1e-9)
-    with pytest.raises(ValueError, match="method='full' leaves out single rows.*'auto'"):
+    with pytest.raises(ValueError, match=r"method='full' leaves out single rows.*'auto'"):
         model.predict_interval(NEW, method="full")
-    with pytest.raises(ValueError, match="coverage_path leaves out pairs of rows.*coverage_by_group"):
+    with pytest.raises(ValueError, match=r"coverage_path leaves out pairs of rows.*coverage_by_group"):
         diagnose.coverage_path(model)
 
 
@@ -283,7 +283,7 @@ def test_steps_hold_out_whole_groups(step):
 def test_sparse_models(step):
     model = LSSVR(KERNEL, C=5.0, steps=[step]).fit(X, Y[:, 0], groups=GROUPS)
     problem = model.fitted_.problem
-    numbers = [np.flatnonzero(GROUPS == name) for name in np.unique(GROUPS)]
+    numbers = [np.flatnonzero(name == GROUPS) for name in np.unique(GROUPS)]
     expected = problem.replace(row_groups=None).factorise().block_residuals(numbers, model.C_)
     assert_allclose(model.loo_residuals_, expected[:, 0], rtol=1e-8, atol=1e-10)
 
@@ -322,7 +322,7 @@ def test_labels_that_are_refused(groups, message):
 
 def test_fits_that_cannot_leave_out_groups():
     dask = pytest.importorskip("dask.array")
-    with pytest.raises(TypeError, match="groups need rows in memory.*fit on an array"):
+    with pytest.raises(TypeError, match=r"groups need rows in memory.*fit on an array"):
         LSSVR(KERNEL, C=5.0).fit(dask.from_array(X), dask.from_array(Y), groups=GROUPS)
 
 
@@ -345,7 +345,7 @@ def test_the_constant_of_the_report(robust):
     """The model is compared with the mean or median of the other groups."""
     own = Predictions("own", "absolute" if robust else "squared", Y, Y, WEIGHTS, np.arange(N))
     found = constant_predictions(own, GROUPS).predicted
-    rest = GROUPS != GROUPS[0]
+    rest = GROUPS[0] != GROUPS
     expected = np.median(Y[rest], axis=0) if robust else WEIGHTS[rest] @ Y[rest] / WEIGHTS[rest].sum()
     assert_allclose(found[0], expected)
 

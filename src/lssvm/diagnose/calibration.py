@@ -336,7 +336,7 @@ def coverage_by_group(
     >>> X, y = datasets.load_motorcycle(return_X_y=True)
     >>> groups = np.where(X[:, 0] < 20, "early", "late")
     >>> found = diagnose.coverage_by_group(LSSVR(kernels.RBF(13.1), C=830.0).fit(X, y), groups=groups)
-    >>> list(found.group), found.count
+    >>> found.group.tolist(), found.count
     (['early', 'late'], array([59, 74]))
     """
     _, _, inside, width = _intervals_of(model, X, y, coverage, output)
