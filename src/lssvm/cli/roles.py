@@ -40,7 +40,7 @@ class Roles:
         inputs = dict.fromkeys(map(str, model.feature_names_in_), False)
         target = getattr(model, "table_", {}).get("target")
         known: dict[Any, Collection[Any]] = {target: getattr(model, "classes_", ())}
-        formats = {name: Format(*own) for name, own in getattr(model, "table_", {}).get("formats", {}).items()}
+        formats = {target: model.table_["format"]} if "format" in getattr(model, "table_", {}) else {}
         for column in getattr(model.fitted_.layout.columns, "columns", ()):
             inputs[str(column.name)] = column.kind == "ignored" or any(isinstance(v, str) for v in column.values)
             known[str(column.name)] = column.values
@@ -99,7 +99,7 @@ def load_with_table(path: str, data: str, reading: dict[str, Any]) -> tuple[Any,
     if not hasattr(model, "classes_") and not model.fitted_.layout.single:
         remedy = "use it from Python (lssvm.load), or fit one model for each"
         raise ValueError(f"{path!r} predicts several targets: {remedy}.")
-    roles, source = Roles.of(model), open_table(data, **reading)
+    roles, source = Roles.of(model), open_table(data, na=getattr(model, "table_", {}).get("na", ()), **reading)
     absent = [name for name in roles.inputs if name not in source.names]
     if absent:
         lacking = f"{counted(len(absent), 'column')} that the model needs: {listed(absent)}"
@@ -325,7 +325,7 @@ def _doubts(
     for text in column.counts or ():
         groups.setdefault(" ".join(text.casefold().split()), []).append(text)
     for group in filter(lambda group: len(group) > 1, groups.values()):
-        yield f"{start} contains {' and '.join(map(quoted, sorted(group)))}: are they the same?"
+        yield f"{start} contains {' and '.join(map(quoted, sorted(group)))}: are they the same? See --merge-text"
 
 
 def _closest(name: str, source: Source) -> str:

@@ -139,7 +139,7 @@ def _columns(model: Any, X: Any, layout: Layout | None) -> Columns | None:
     is_frame = series_of(X) is not None
     if getattr(model.kernel, "is_precomputed", False) or (is_default and not is_frame):
         return None
-    return Columns.of(X if is_frame else check_array(X, **ANY_CELLS), requested)
+    return Columns.of(X if is_frame else check_array(X, **ANY_CELLS), requested, merged=bool(model.merge_text))
 
 
 def _rows(seen: Any, X: Any, layout: Layout | None, sample_weight: Any, *, encode: bool, least: int) -> Encoded:

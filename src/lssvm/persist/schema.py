@@ -30,7 +30,7 @@ from ..rules import MOST, TINY, Penalty, Rule, Values, one_of, row_weights, valu
 from ..stream.sources import Sample
 from ..stream.sums import LooSample, Stream
 from ..system import Moments
-from ..tables import CYCLES, Column, Columns
+from ..tables import CYCLES, Column, Columns, Format
 
 Sizes = dict[str, int]
 Check = Callable[[Any, str, Sizes], None]
@@ -284,6 +284,7 @@ RELATIONS: list[tuple[type, str, Callable[[Any, Sizes], Any]]] = [  # between th
         "cycles",
         lambda column, sizes: not column.cycles or (column.kind == "time" and _are_cycles(column.cycles)),
     ),
+    (Column, "merged", lambda column, sizes: not column.merged or column.kind in ("category", "ignored")),
     (Column, "missing", lambda column, sizes: column.kind == "category" or not (column.missing or column.pooled)),
     (Fit, "weights", lambda fit, sizes: fit.loo_residuals is None if fit.weights is None else (fit.weights > 0).any()),
     (Fit, "leverage", lambda fit, sizes: (fit.leverage is None) == (fit.loo_residuals is None)),
@@ -330,6 +331,6 @@ LISTED = ("sizes", "rho", "zeta", "scores", "errors", "supports", "max_variation
 TABLE: dict[str, Any] = {  # what `report.to_html` is told about the fit
     **dict.fromkeys(("target", "source", "model", "group"), str),
     "task": one_of("regression", "classification"),
-    **{"row": int, "dropped": [int], "warnings": [str], "seconds": SECONDS},
+    **{"row": int, "dropped": [int], "warnings": [str], "seconds": SECONDS, "format": Format, "na": [str]},
 }
 OWN: dict[str, Any] = {"table_": table, "press_": float}  # attributes that are not in the record; the second: of Dask

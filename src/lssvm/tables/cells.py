@@ -220,6 +220,18 @@ def readable(column: Any) -> Any:
     return column if types.is_date(kind) or types.is_timestamp(kind) else None
 
 
+def without(cells: Any, marks: Collection[str]) -> Any:
+    """A `readable` column with null instead of some texts or numbers."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if cells is None or not marks or pa.types.is_temporal(cells.type):
+        return cells
+    numbers = cells.type == "double"
+    own = [number_of(mark) if numbers else mark for mark in marks if not numbers or is_number(mark)]
+    return compute.if_else(compute.is_in(cells, value_set=pa.array(own, cells.type)), None, cells)
+
+
 def spelled(cells: Any) -> Any:
     """A `readable` column with dates as texts."""
     from pyarrow import types
