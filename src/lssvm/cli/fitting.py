@@ -176,7 +176,7 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> list[str]:
     if dropped:
         say(f"rows with missing cells are dropped: {dropped}")
     columns = model.fitted_.layout.columns.columns
-    read = [f"{own.name!r}: {own.words}" for own in columns if own.text_format is not None]
+    read = [f"{own.name!r}: {own.words}" for own in columns if own.format is not None]
     if read:
         say(f"read from text: {'; '.join(read)}")
     sizes = [f"{own.name!r} ({len(own.values)})" for own in columns if own.kind == "category"]  # not "ignored"

@@ -301,23 +301,18 @@ class ColumnScan:
     padded: str = ""  # the first value with leading zeros: a code rather than a number
     usable: bool = True  # False for types other than numbers and text
     format: Any = None  # how texts are read as numbers or dates, once all are known
+    fault: str = ""  # why they are not
+    is_lost: bool = False  # a category of the texts would lose values
 
     @property
     def is_number(self) -> bool:
         """Whether the column is numeric or of dates, perhaps with a few mistakes."""
-        if self.format is not None:
-            return True
         few = self.odd == 0 or (self.odd <= FEW_ODD * (self.odd + self.numbers) and not self.truths)
         return self.usable and self.numbers + self.truths > 0 and few
 
     @property
     def numbers(self) -> int:
         return self.rows - self.blank - self.absent - self.odd - self.truths
-
-    @property
-    def mistakes(self) -> int:
-        """The number of texts that are not read."""
-        return 0 if self.format is not None else self.odd
 
     @property
     def missing(self) -> int:

@@ -36,7 +36,18 @@ from .cells import (
     spelled_as,
     values_of,
 )
-from .formats import IDENTIFIER, MOST_VALUES, Evidence, Format, cycles_of, is_absent, local, waves, years_of, zone_of
+from .formats import (
+    IDENTIFIER,
+    MOST_VALUES,
+    Evidence,
+    Format,
+    cycles_of,
+    is_absent,
+    local,
+    waves,
+    years_of,
+    zone_of,
+)
 
 LARGEST = float(np.finfo(np.float64).max)
 HEIGHT = math.sqrt(0.5)  # of the columns of a category
@@ -59,7 +70,7 @@ class Column:
     missing, pooled : bool
         For categories: whether missing cells, and rare values together, have a column of their own, after the others.
     format : Format or None
-        For numbers and times: how their texts are read.
+        For times, and for numbers from texts: how texts are read.
     zone, cycles : str, tuple of str
         For times: the time zone of the cycles, and those of `formats.CYCLES` that have a sine and a cosine.
     merged : bool
@@ -83,7 +94,8 @@ class Column:
         """The kind of a column of a frame; the texts decide whether they are numbers, times or a category."""
         kind, values = kind_of(cells)
         if kind != "text":
-            return cls(name, kind, values, zone=zone_of(cells) if kind == "time" else "")
+            times: Any = {"format": Format("ymd"), "zone": zone_of(cells)} if kind == "time" else {}
+            return cls(name, kind, values, **times)
         found = listed(cells)
         texts = {str(cell): row for row, cell in reversed([*enumerate(found)]) if not is_missing(cell)}
         format, fault, is_lost = Evidence().add(reversed(texts.items())).settle(len(found), len(texts))
@@ -94,16 +106,6 @@ class Column:
             if len(texts) > MOST_LISTED:
                 warnings.warn(f"{fault}, and is treated as a category.", stacklevel=arrays.user_level())
         return cls(name, "category") if format is None else cls(name, format.kind, format=format)
-
-    @property
-    def is_plain_number(self) -> bool:
-        """Whether this is a number without texts."""
-        return self.kind == "number" and self.format is None
-
-    @property
-    def text_format(self) -> Format | None:
-        """How texts are read; those of a column of dates without texts are ISO dates."""
-        return Format("ymd") if self.kind == "time" and self.format is None else self.format
 
     @property
     def parts(self) -> list[int]:
@@ -123,15 +125,15 @@ class Column:
         """What was understood."""
         if self.kind == "category":
             return f"category ({len(self.values)} values{', the rare ones as one' * self.pooled})"
-        names = {"ranks": f"ranks ({len(self.values)})", "ignored": "ignored: every row differs", "time": "dates"}
+        names = {"ranks": f"ranks ({len(self.values)})", "ignored": "ignored: every row differs"}
         found = names.get(self.kind, "numbers") if self.format is None else self.format.words
         found += f", with {', '.join(self.cycles)}" * bool(self.cycles)
         return found + f" of {self.zone}" * bool(self.cycles and self.zone)
 
     def read(self, cells: Any, *, fitted: bool = True) -> np.ndarray:
         """The cells of this column: floats with NaN for missing cells, or objects with None for missing cells."""
-        if not self.is_plain_number and self.kind in ("number", "time"):
-            return self._formatted(cells, fitted=fitted)
+        if self.format is not None:
+            return self._formatted(cells, self.format, fitted=fitted)
         if self.kind == "number":
             return floats_of(cells, self.name, fitted=fitted)
         if self.kind == "ignored":
@@ -141,15 +143,14 @@ class Column:
             found[:] = [" ".join(cell.casefold().split()) if isinstance(cell, str) else cell for cell in found]
         return self._ranks(found) if self.kind == "ranks" else found
 
-    def _formatted(self, cells: Any, *, fitted: bool) -> np.ndarray:
+    def _formatted(self, cells: Any, own: Format, *, fitted: bool) -> np.ndarray:
         """Numbers and times, from texts or as they are."""
         kind, known = kind_of(cells)[0] if hasattr(cells, "dtype") or hasattr(cells, "type") else "", {}
         if kind == "number" == self.kind:
             return floats_of(cells, self.name, fitted=fitted)
         if kind == "time" == self.kind:
             return years_of(cells)
-        values, own = np.full(len(cells), math.nan), self.text_format
-        assert own is not None
+        values = np.full(len(cells), math.nan)
         for row, cell in enumerate(listed(cells)):
             if is_missing(cell):
                 continue
@@ -273,7 +274,7 @@ class Columns:
             column = Column(names[place], "category" if own else "number")
             if frame is not None and not own:
                 read = Column.of(names[place], frame[place])
-                column = read if is_default or read.text_format is not None else column
+                column = read if is_default or read.format is not None else column
             found.append(replace(column, merged=merged and column.kind == "category"))
         return cls(tuple(found))
 

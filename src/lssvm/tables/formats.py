@@ -27,7 +27,7 @@ STYLES = {
     ".": "numbers",
     ",": "numbers with a decimal comma",
     "words": "booleans in words",
-    "ymd": "dates (year, month, day)",
+    "ymd": "dates",
     "dmy": "dates (day, month, year)",
     "mdy": "dates (month, day, year)",
     "clock": "times of day",
