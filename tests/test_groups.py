@@ -110,6 +110,21 @@ def test_c_minimises_the_error_of_groups():
     assert_allclose(model.path_.loo, np.mean(np.sum(model.loo_residuals_**2, axis=1)))
 
 
+def test_widths_minimise_the_error_of_groups():
+    """A column that identifies the group predicts other rows of the group, but not other groups."""
+    draw = np.random.default_rng(1)
+    groups = np.repeat(np.arange(20), 8)
+    inputs = np.column_stack([draw.normal(size=20)[groups], draw.uniform(-2, 2, 160)])
+    y = np.sin(inputs[:, 1]) + draw.normal(size=20)[groups] + 0.1 * draw.normal(size=160)
+    alone = LSSVR(kernels.RBF(ard=True)).fit(inputs, y)
+    model = LSSVR(kernels.RBF(ard=True)).fit(inputs, y, groups=groups)
+    assert model.kernel_.sigma[0] > 3.0 * alone.kernel_.sigma[0]
+    again = LSSVR(alone.kernel_, C=alone.C_).fit(inputs, y, groups=groups)
+    assert model.press_ < 0.7 * again.press_
+    problem = model.fitted_.problem
+    assert np.array_equal(problem.subset(np.array([3, 1, 80])).row_groups, problem.row_groups[[3, 1, 80]])
+
+
 def test_a_stack_and_its_weights():
     """The weights depend on leave-group-out residuals, of which those of the stack are the average."""
     model = LSSVR().fit(X, Y[:, 0], groups=GROUPS)
