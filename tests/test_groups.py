@@ -264,7 +264,7 @@ def test_metadata_routing():
         assert_allclose(plain, expected)
         pipeline = make_pipeline(StandardScaler(), LSSVR(kernels.RBF()))
         assert np.isfinite(cross_val_score(pipeline, X, y, params={"groups": GROUPS}, cv=cv)).all()
-        search = GridSearchCV(LSSVR(), {"kernel": [KERNEL, kernels.Linear()]}, cv=cv).fit(X, y, groups=GROUPS)
+        search = GridSearchCV(LSSVR(C=5.0), {"kernel": [KERNEL, kernels.Linear()]}, cv=cv).fit(X, y, groups=GROUPS)
         chosen = search.best_estimator_
         assert_allclose(chosen.loo_residuals_, chosen.fit(X, y, groups=GROUPS).loo_residuals_)
         ignoring = LSSVR(KERNEL).set_fit_request(groups=False)
@@ -358,7 +358,7 @@ def test_a_step_that_leaves_one_group():
 @pytest.mark.parametrize("robust", [None, "huber"])
 def test_the_constant_of_the_report(robust):
     """The model is compared with the mean or median of the other groups."""
-    own = Predictions("own", "absolute" if robust else "squared", Y, Y, WEIGHTS, np.arange(N))
+    own = Predictions("own", "absolute" if robust else "squared", Y, Y, WEIGHTS, np.arange(N), np.ones((N, 1)))
     found = constant_predictions(own, GROUPS).predicted
     rest = GROUPS[0] != GROUPS
     expected = np.median(Y[rest], axis=0) if robust else WEIGHTS[rest] @ Y[rest] / WEIGHTS[rest].sum()
