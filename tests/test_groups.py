@@ -262,7 +262,7 @@ def test_metadata_routing():
         for train, test in cv.split(X, y, GROUPS):
             expected.append(LSSVR(KERNEL).fit(X[train], y[train], groups=GROUPS[train]).score(X[test], y[test]))
         assert_allclose(plain, expected)
-        pipeline = make_pipeline(StandardScaler(), LSSVR(kernels.RBF()))
+        pipeline = make_pipeline(StandardScaler(), LSSVR(KERNEL, C=5.0))
         assert np.isfinite(cross_val_score(pipeline, X, y, params={"groups": GROUPS}, cv=cv)).all()
         search = GridSearchCV(LSSVR(C=5.0), {"kernel": [KERNEL, kernels.Linear()]}, cv=cv).fit(X, y, groups=GROUPS)
         chosen = search.best_estimator_
