@@ -217,7 +217,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
             if arrays.is_dask(X):
                 return self._fit_source(DaskChunks(X, y, sample_weight), "press")
-            table = self._read(X, y, sample_weight)
+            table = planning.with_best_scales(self, self._read(X, y, sample_weight))
             problems, is_stack = planning.plan(self, table)
             given = None if sample_weight is None else table.layout.sample_weights(table.targets, table.weights)
             solved = self._solve(problems, table.layout, given)
