@@ -19,7 +19,7 @@ from .access import kept_rows as kept_rows
 from .access import kernel_words as kernel_words
 from .access import member_words as member_words
 from .access import members as members
-from .calibration import coverage_by_region, coverage_path, pit, reliability, set_coverage
+from .calibration import coverage_by_group, coverage_by_region, coverage_path, pit, reliability, set_coverage
 from .calibration import interval_coverage as interval_coverage
 from .explanations import effects, importance, shapley
 from .loo import (
@@ -31,9 +31,11 @@ from .loo import (
     loo_probabilities,
     loo_values,
     number_scores,
+    rare_class,
     scores,
     width_surface,
 )
+from .loo import relative_log_loss as relative_log_loss
 
 __all__ = [
     "LooValues",
@@ -42,6 +44,7 @@ __all__ = [
     "class_codes",
     "class_scores",
     "columns_used",
+    "coverage_by_group",
     "coverage_by_region",
     "coverage_path",
     "effects",
@@ -52,6 +55,7 @@ __all__ = [
     "loo_values",
     "number_scores",
     "pit",
+    "rare_class",
     "reliability",
     "scores",
     "set_coverage",
