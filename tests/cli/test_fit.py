@@ -85,6 +85,7 @@ def test_loss_and_coding_of_a_classifier(run, folder):
 DECADES = [(*row, str(age // 10)) for row, age in zip(ROWS, AGE, strict=True)]
 
 
+@pytest.mark.slow
 def test_groups_are_left_out_together(run, folder):
     (folder / "decades.csv").write_text(lines(DECADES, (*NAMES, "decade")))
     result = run("fit", "decades.csv", "-y", "price", "-o", "g.lssvm", "--group", "decade")
