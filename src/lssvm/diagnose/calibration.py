@@ -124,7 +124,7 @@ def coverage_path(
     _check(model, "Interval coverage")
     tested = _tested(model, rows, "Interval coverage")
     found, table = distribution(model, "jackknife+", search=False).model, model.fitted_.members[0].training
-    numbers, y = table.rows, arrays.to_numpy(table.y)[table.rows]
+    numbers, y = table.rows, found.scaled(arrays.to_numpy(table.y)[table.rows])
     n = len(y)
     ends = np.empty((len(coverages), len(tested), 2, y.shape[1]))
     for block in arrays.row_blocks(len(tested), 64 * n * y.shape[1]):
@@ -139,6 +139,7 @@ def coverage_path(
             ends[level, block, 0] = order_statistic(low, math.floor(round((1 - coverage) * n, 9)))
             ends[level, block, 1] = order_statistic(high, math.ceil(round(coverage * n, 9)))
     inside = (ends[:, :, 0] <= y[tested]) & (y[tested] <= ends[:, :, 1])
+    ends = found.ends(ends)
     width = ends[:, :, 1] - ends[:, :, 0]
     single = slice(None) if y.shape[1] > 1 else 0
     with np.errstate(invalid="ignore"):
@@ -282,8 +283,10 @@ def coverage_by_region(
         inputs, targets = (arrays.to_numpy(values)[table.rows] for values in (table.X, table.y))
         if column is not None:  # its place among the encoded columns
             column = int(np.flatnonzero(model.fitted_.layout.sources == column % model.n_features_in_)[0])
-        residuals, half = found.residuals[:, output], found.loo_half_widths(coverage)[:, output]
-        predicted, inside, width = targets[:, output] - residuals, np.abs(residuals) <= half, 2 * half
+        middle, half = found.model.scaled(targets) - found.residuals, found.loo_half_widths(coverage)
+        inside = (np.abs(found.residuals) <= half)[:, output]
+        low, predicted, high = (found.model.ends(end)[:, output] for end in (middle - half, middle, middle + half))
+        width = high - low
     else:
         ends = arrays.to_numpy(model.predict_interval(X, coverage))
         inputs, targets = arrays.to_numpy(X), np.asarray(arrays.to_numpy(y), dtype=float)

@@ -14,9 +14,10 @@ from .. import arrays
 from ..arrays import Array, ArrayLike
 from ..intervals.bands import confidence_bands
 from ..intervals.jackknife import FOLDS, Jackknife, fold_labels, full_conformal
-from ..intervals.loo import LooModel, StackedLoo
+from ..intervals.loo import LooModel, ScaledLoo, StackedLoo
 from ..intervals.scale import noise_scale
 from ..progress import counted
+from . import planning
 from .base import on_rows
 from .chunks import ChunkedLSSVM
 from .fitted import OVERFLOW
@@ -113,6 +114,22 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
     >>> one.dual_coef_.shape
     (133,)
     """
+
+    def __init__(
+        self,
+        kernel: planning.KernelFunction | None = None,
+        C: planning.GivenC = None,
+        *,
+        steps: planning.Steps | None = None,
+        robust: planning.Weighting | None = None,
+        categorical_features: planning.ColumnNames | None = "from_dtype",
+        target: planning.Target = "auto",
+        verbose: planning.Verbosity = 0,
+    ) -> None:
+        super().__init__(
+            kernel, C, steps=steps, robust=robust, categorical_features=categorical_features, verbose=verbose
+        )
+        self.target = target
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, Array, np.ndarray]:
         """Validated rows, targets (rows, outputs) and sample weights."""
@@ -304,8 +321,12 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         """The leave-one-out values behind all intervals."""
         members = self._completed().members
         require_loo(members, self.steps, "Intervals need leave-one-out residuals")
-        parts = [member.loo_model for member in members]
-        return parts[0] if len(parts) == 1 else StackedLoo(parts, list(self.fitted_.shares))
+        parts, shares, target = [member.loo_model for member in members], self.fitted_.shares, self.fitted_.target
+        if target is not None:
+            table = members[0].training
+            actual = arrays.to_numpy(table.y)[table.rows]
+            return ScaledLoo(parts, shares, target, [member.target for member in members], actual)
+        return parts[0] if len(parts) == 1 else StackedLoo(parts, shares)
 
     def _distribution(self, labels: Any = None, method: str = "auto", *, search: bool = True) -> Jackknife:
         """The predictive distribution; with `labels` of all training rows, folds are left out.
@@ -356,8 +377,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         self.fitted_ = fitted = replace(fitted, members=members)
         if all(member.searched is None for member in members):
             return None
-        residuals = (m.fit.loo_residuals if m.searched is None else m.searched[1] for m in members)
-        return fitted.average(map(arrays.to_numpy, residuals))[rows]
+        parts = [m.fit.loo_residuals if m.searched is None else m.searched[1] for m in members]
+        residuals, model = [arrays.to_numpy(part)[rows] for part in parts], self._loo_model()
+        return model.left_out(residuals) if isinstance(model, ScaledLoo) else fitted.average(residuals)
 
     def _fold_labels(self, folds: Any, name: str) -> np.ndarray:
         """The number of the fold of every training row; -1 for rows of weight 0."""

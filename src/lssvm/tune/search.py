@@ -45,6 +45,16 @@ class Found:
         free = sum(leaf.ard and leaf.sigma is None for leaf in self.requested.kernel.leaves)
         return free if len(np.unique(self.requested.inputs)) > 1 else 0
 
+    @property
+    def residuals(self) -> np.ndarray:
+        """Leave-one-out residuals of the sample, in units of the standard deviations of the targets as given."""
+        residuals, scale = self.criterion.residuals(self.candidate), self.requested.target
+        if scale is None:
+            return residuals
+        scale, z = scale.smeared(residuals, self.criterion.weights), self.criterion.y
+        unit = output_units(self.requested.targets[self.requested.rows_by_content])
+        return (scale.inverse(z) - scale.mean(z - residuals)) / unit
+
     def searched(
         self, method: str, iterations: int | None = None, *, many: bool | None = None, best_C: bool = False
     ) -> Found:
@@ -83,7 +93,10 @@ def first_stage(
         candidate = same.candidate
     elif kernel.is_free:
         candidate, moderate = _common_widths(problem, sample, method, record)
-    found = replace(earlier[-1], candidate=candidate) if earlier else on_stage(problem, 0, candidate, record)
+    if earlier and earlier[-1].requested.target is problem.target:
+        found = replace(earlier[-1], candidate=candidate)
+    else:
+        found = on_stage(problem, 0, candidate, record)
     criterion = LooError(found.criterion.problem, problem.spreads.values, record)
     found = replace(found, requested=problem, criterion=criterion, many=False, moderate=moderate)
     if method == "grid" or not kernel.is_free:
