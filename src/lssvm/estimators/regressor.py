@@ -58,6 +58,13 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         categories of pandas are ranks), and none in arrays. Rows with the same category have distance 0 in this column,
         others 1. Missing cells are a value of their own; missing numbers are filled in with the median, and an
         indicator of the missing cells shares the width of their column.
+    target : {"auto", "identity", "log", "power"} or transformer
+        The scale of y on which models are fitted. "log" needs positive targets; "power" is Box-Cox (positive targets)
+        or Yeo-Johnson with the likeliest exponent from 0, the logarithm, to 2; a transformer of scikit-learn must
+        increase in y. Predictions are means on the scale of y, and so are all errors and intervals. "auto" adds a
+        member with the "power" scale to the default stack if there is one target that is never negative and skewed (an
+        exponent below 1/2, and a significantly larger likelihood), with the weight that leave-one-out on the scale of y
+        gives it; otherwise it is "identity", as with a given kernel, C, steps or robust, and in fits on chunks.
     verbose : int or bool
         1 shows the progress of fits that take longer than half a second in a line on standard error; 0 shows nothing.
 
