@@ -82,6 +82,36 @@ def test_loss_and_coding_of_a_classifier(run, folder):
     assert [str(module["predict"](row[:2])) for row in rows] == expected
 
 
+DECADES = [(*row, str(age // 10)) for row, age in zip(ROWS, AGE, strict=True)]
+
+
+def test_groups_are_left_out_together(run, folder):
+    (folder / "decades.csv").write_text(lines(DECADES, (*NAMES, "decade")))
+    result = run("fit", "decades.csv", "-y", "price", "-o", "g.lssvm", "--group", "decade")
+    assert result.exit_code == 0, result.output
+    model, expected = load("g.lssvm"), LSSVR().fit(people(), PRICE, groups=AGE // 10)
+    np.testing.assert_allclose(model.loo_residuals_, expected.loo_residuals_, rtol=1e-6, atol=1e-6)
+    assert list(model.feature_names_in_) == ["age", "city"]
+    table = read_table(result.stdout)
+    assert table["group"] == "decade"
+    assert float(table["leave-group-out RMSE"]) == pytest.approx(diagnose.scores(model)["rmse"], rel=1e-3)
+
+
+def test_groups_that_are_refused(run, folder, monkeypatch):
+    (folder / "decades.csv").write_text(lines(DECADES, (*NAMES, "decade")))
+    result = run("fit", "decades.csv", "-y", "price", "-o", "g.lssvm", "--group", "price")
+    assert result.exit_code == 2
+    assert "--group 'price': this is the target (-y); give another column." in result.stderr
+    (folder / "gaps.csv").write_text(lines([*DECADES, (*ROWS[0], "")], (*NAMES, "decade")))
+    result = run("fit", "gaps.csv", "-y", "price", "-o", "g.lssvm", "--group", "decade")
+    assert result.exit_code == 1
+    assert "column 'decade' of gaps.csv has 1 missing cells: give every row a group." in result.stderr
+    monkeypatch.setattr(cli.fitting, "MEMORY_SHARE", 0.0)
+    result = run("fit", "decades.csv", "-y", "price", "-o", "g.lssvm", "--group", "decade")
+    assert result.exit_code == 1
+    assert "--group needs all 60 rows in memory" in result.stderr
+
+
 def test_loss_and_coding_are_options_of_classification(run, folder):
     for option, value in (("--loss", "logistic"), ("--coding", "one-vs-one")):
         result = run("fit", "people.csv", "-y", "price", "-o", "m.lssvm", option, value)

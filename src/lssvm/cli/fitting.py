@@ -33,6 +33,7 @@ LOSSES = click.Choice(["auto", "squared", "squared_hinge", "logistic"])
 SCALES = click.Choice(["auto", "identity", "log", "power"])
 ROBUST = click.Choice(["hampel", "huber", "logistic", "myriad"])
 MISSING = "Fill in missing cells, or drop their rows."
+GROUP = "Leave out the rows with the same value of this column together: for predictions of new groups."
 PICTURE = "File for the picture; its extension determines the format."
 SCALE = "Scale on which numbers are predicted; for skewed ones, chosen by leave-one-out by default."
 CODING = "How several classes are separated; chosen by leave-one-out by default."
@@ -46,6 +47,7 @@ CODING = "How several classes are separated; chosen by leave-one-out by default.
 @click.option("--task", type=click.Choice(["regression", "classification"]), help="Inferred by default.")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="A column to ignore; may be repeated.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="A categorical column; may be repeated.")
+@click.option("--group", metavar="COLUMN", help=GROUP)
 @click.option("--missing", type=click.Choice(["fill", "drop"]), default="fill", show_default=True, help=MISSING)
 @click.option("--robust", type=ROBUST, help="Give less weight to outliers.")
 @click.option("--loss", type=LOSSES, help="Loss of a classifier; chosen by leave-one-out by default.")
@@ -69,7 +71,7 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     from .roles import Rows, plan
 
     start = perf_counter()
-    columns = {name: options.pop(name) for name in ("task", "drop", "categorical")}
+    columns = {name: options.pop(name) for name in ("task", "drop", "categorical", "group")}
     parameters = {name: given for name in ("loss", "coding", "robust") if (given := options.pop(name))}
     scale = options.pop("scale")
     source = open_table(data, **options)
@@ -91,6 +93,7 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     file = source.name if data == "-" else os.path.basename(os.path.abspath(data))
     task = "classification" if roles.labels else "regression"
     model.table_ = {"target": target, "task": task, "source": file, "model": output.name, "row": source.first_row}
+    model.table_ |= {"group": roles.group} if roles.group else {}
     doubts = [remark for remark in remarks if remark.startswith("column")] + raised
     model.table_ |= {"dropped": rows.dropped, "warnings": doubts, "seconds": seconds}
     save(model, output)
@@ -153,6 +156,8 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> list[str]:
     texts = [scans[name].counts for name, is_text in inputs.items() if is_text]
     n_columns = len(inputs) + sum(MOST_VALUES if own is None else min(len(own), MOST_VALUES) for own in texts)
     n_rows, chunked = target.rows, _needs_chunks(target.rows, n_columns)
+    if chunked and rows.roles.group is not None:
+        raise MemoryError(f"--group needs all {n_rows} rows in memory, which is too small: fit a sample of the groups.")
     if chunked:
         say(f"fitting {n_rows} rows at once would take more than half of the free memory: they are read in chunks")
         rows.size = CHUNK_BYTES // (8 * n_columns) + 1
@@ -166,7 +171,7 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> list[str]:
     line = progress.Line(label) if program.shows_progress() else nullcontext(lambda share: None)
     with line as listener, progress.listening(listener), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit_chunks(rows) if chunked else model.fit(X, y)
+        model.fit_chunks(rows) if chunked else model.fit(X, y, groups=rows.groups)
     dropped = len(rows.dropped) - target.missing
     if dropped:
         say(f"rows with missing cells are dropped: {dropped}")

@@ -33,7 +33,7 @@ def model_facts(model: Any) -> dict[str, Any]:
 
     table = getattr(model, "table_", {})
     result: dict[str, Any] = {"model": type(model).__name__}
-    result |= {name: table[name] for name in ("task", "target", "source") if name in table}
+    result |= {name: table[name] for name in ("task", "target", "source", "group") if name in table}
     if hasattr(model, "classes_"):
         result["classes"] = [str(label) for label in model.classes_]
     with suppress(ValueError):  # a model without leave-one-out values
@@ -52,7 +52,8 @@ def model_facts(model: Any) -> dict[str, Any]:
     names = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "error_rate": "error rate", "log_loss": "log loss"}
     names |= {"brier": "Brier score", "crps": "CRPS"}
     with suppress(ValueError):
-        result |= {f"leave-one-out {names.get(name, name)}": value for name, value in diagnose.scores(model).items()}
+        left = "group" if "group" in table else "one"
+        result |= {f"leave-{left}-out {names.get(name, name)}": value for name, value in diagnose.scores(model).items()}
     return result
 
 

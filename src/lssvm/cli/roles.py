@@ -30,6 +30,7 @@ class Roles:
     labels: str  # class labels are "number" (integers) or "text"; "" in regression
     inputs: dict[str, bool]  # by name: whether the cells are text
     known: dict[Any, Collection[Any]]  # by name: values of fitted categories, and class labels
+    group: str | None = None  # the column whose rows with the same value are left out together
 
     @classmethod
     def of(cls, model: Any) -> Roles:
@@ -110,18 +111,24 @@ class Rows:
     drop: bool = False
     size: int = BATCH_CELLS  # rows of a batch, at most
     dropped: list[int] = field(default_factory=list)  # the indices of the other rows, once all were read
+    groups: np.ndarray | None = None  # the labels of all rows, once all were read
 
     def __call__(self) -> Iterator[tuple[Any, np.ndarray]]:
         """The batches that have rows with a target."""
-        self.dropped = []
-        for batch in self.source.batches([*self.roles.inputs, str(self.roles.target)], self.size):
+        self.dropped, group = [], self.roles.group
+        labels = []
+        names = [*self.roles.inputs, str(self.roles.target), *([] if group is None else [group])]
+        for batch in self.source.batches(names, self.size):
             X = self.roles.frame(batch)
             y, kept = self.roles.targets(batch)
             for column in X.columns if self.drop else ():
                 kept = kept & ~column.is_null(nan_is_null=True).to_numpy()
             self.dropped += (batch.start + np.flatnonzero(~kept)).tolist()
+            if group is not None:
+                labels.append(np.array(texts_of(batch.cells(group), ()).to_pylist(), dtype=object)[kept])
             if kept.any():
                 yield X.filter(kept), y[kept]
+        self.groups = np.concatenate(labels).astype(str) if labels else None
 
     def all(self) -> tuple[Any, np.ndarray]:
         """All rows at once."""
@@ -147,18 +154,30 @@ def scan(source: Source, names: Sequence[str]) -> dict[str, ColumnScan]:
 
 
 def plan(
-    source: Source, target: str, *, task: str | None = None, drop: Sequence[str] = (), categorical: Sequence[str] = ()
+    source: Source,
+    target: str,
+    *,
+    task: str | None = None,
+    drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    group: str | None = None,
 ) -> tuple[Roles, dict[str, ColumnScan], list[str]]:
     """Scan a table and decide on the roles of its columns; returns them, the scans, and messages about them."""
-    for option, names in (("-y", [target]), ("--drop", drop), ("--categorical", categorical)):
+    groups = [] if group is None else [group]
+    for option, names in (("-y", [target]), ("--drop", drop), ("--categorical", categorical), ("--group", groups)):
         for name in names:
             if name not in source.names:
                 raise click.UsageError(f"{option} {name!r}: {source.name} has no such column. {_closest(name, source)}")
             if option != "-y" and name == target:
-                remedy = "drop another column" if option == "--drop" else "use --task classification"
+                remedies = {"--drop": "drop another column", "--group": "give another column"}
+                remedy = remedies.get(option, "use --task classification")
                 raise click.UsageError(f"{option} {target!r}: this is the target (-y); {remedy}.")
-    names = [name for name in source.names if name != target and name not in drop]
-    scans = scan(source, [target, *names])
+    names = [name for name in source.names if name not in (target, group) and name not in drop]
+    scans = scan(source, [target, *names, *groups])
+    for name in groups:
+        if scans[name].missing or not scans[name].usable:
+            what = f"{scans[name].missing} missing cells" if scans[name].usable else "neither numbers nor text"
+            raise TableError(f"--group: column {name!r} of {source.name} has {what}: give every row a group.")
     remarks = list(source.notes)
     labels = _labels(source, target, scans[target], task, remarks)
     useless: dict[str, list[str]] = {}  # by the reason; the others have none
@@ -179,7 +198,7 @@ def plan(
     remarks += [f"missing cells: {listed(gaps)}"] if gaps else []
     if scans[target].missing:
         remarks.append(f"rows without a value of {target!r} are dropped: {scans[target].missing}")
-    return Roles(target, labels, inputs, {target: scans[target].values or ()}), scans, remarks
+    return Roles(target, labels, inputs, {target: scans[target].values or ()}, group), scans, remarks
 
 
 def _labels(source: Source, target: str, column: ColumnScan, task: str | None, remarks: list[str]) -> str:

@@ -271,9 +271,13 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
     steps = model.steps if isinstance(model.steps, Sequence) else ()
     ties = [step for step in steps if getattr(step, "needs_squares", False)]
     chooses = any(isinstance(step, LeaveOneOut) for step in steps)
-    if squares and (asked or problem.is_known or problem.robust is not None or ties or chooses):
+    grouped = problem.row_groups is not None
+    if squares and (asked or problem.is_known or problem.robust is not None or ties or chooses or grouped):
         return None
     what = f"loss={model.loss!r}, coding={model.coding!r}"
+    if grouped:
+        remedy = "write loss='squared', coding='one-vs-rest', or fit without groups."
+        raise ValueError(f"groups are left out for the squared loss only, got {what}: {remedy}")
     if problem.robust is not None:
         raise ValueError(f"robust weights are defined for the squared loss only, got {what}: set robust=None.")
     if ties:

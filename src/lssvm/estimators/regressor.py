@@ -83,9 +83,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
     leverage_ : array (n_samples,)
     loo_residuals_ : array like y
         ``y_i - f_(i)(x_i)``, exact for fixed C, kernel, basis and weights: row i is removed from the loss, but not
-        from the basis.
+        from the basis. After a fit with groups, all rows of the group of row i are removed.
     loo_predictions_ : array like y
-        ``f_(i)(x_i)``, the prediction of the model without row i.
+        ``f_(i)(x_i)``, the prediction of the model without row i, or without its group.
     press_ : float
         The sum of ``weights_ * loo_residuals_**2``.
     path_ : Bunch or None
@@ -228,6 +228,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         if method not in METHODS:
             raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
         check_coverage(coverage)
+        if method == "full" and self.fitted_.members[0].training.row_groups is not None:
+            raise ValueError("method='full' leaves out single rows, but the model was fitted with groups: use 'auto'.")
         if groups is not None and method in ("full", "cv+"):
             raise ValueError(f"groups cannot be combined with method={method!r}: use 'auto', or folds with 'cv+'.")
         X, rows = self._new_rows(X, "predict_interval")
@@ -390,8 +392,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
 
     def _fold_labels(self, folds: Any, name: str) -> np.ndarray:
         """The number of the fold of every training row; -1 for rows of weight 0."""
-        table = self.fitted_.members[0].training
-        return fold_labels(folds, table.rows_by_content, table.X.shape[0], name)
+        return fold_labels(folds, self.fitted_.members[0].training, name)
 
 
 def distribution(model: LSSVR, method: str = "auto", *, search: bool = True) -> Jackknife:

@@ -326,7 +326,7 @@ PATH: dict[str, Any] = {  # records of the steps
 }
 LISTED = ("sizes", "rho", "zeta", "scores", "errors", "supports", "max_variation", "kept", "coef", "intercept")
 TABLE: dict[str, Any] = {  # what `report.to_html` is told about the fit
-    **dict.fromkeys(("target", "source", "model"), str),
+    **dict.fromkeys(("target", "source", "model", "group"), str),
     "task": one_of("regression", "classification"),
     **{"row": int, "dropped": [int], "warnings": [str], "seconds": SECONDS},
 }
