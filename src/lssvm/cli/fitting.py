@@ -95,6 +95,8 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     model.table_ = {"target": target, "task": task, "source": file, "model": output.name, "row": source.first_row}
     model.table_ |= {"group": roles.group} if roles.group else {}
     doubts = [remark for remark in remarks if remark.startswith("column")] + raised
+    if target in roles.formats:
+        model.table_["formats"] = {target: (roles.formats[target].style, roles.formats[target].unit)}
     model.table_ |= {"dropped": rows.dropped, "warnings": doubts, "seconds": seconds}
     save(model, output)
     result = model_facts(model)
@@ -164,7 +166,8 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> list[str]:
     else:
         X, y = rows.all()
         n_rows = len(y)
-        for name in [name for name, is_text in inputs.items() if not is_text and numbers_rows(X[name].to_numpy())]:
+        plain = [name for name, is_text in inputs.items() if not is_text and name not in rows.roles.formats]
+        for name in [name for name in plain if numbers_rows(X[name].to_numpy())]:
             remedy = f"drop it with --drop {shlex.quote(name)}, unless their order matters"
             say(f"column {name!r} numbers the rows: {remedy}")
     label = f"fitting {n_rows} rows, {counted(len(inputs), 'column')}"
@@ -175,7 +178,10 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> list[str]:
     dropped = len(rows.dropped) - target.missing
     if dropped:
         say(f"rows with missing cells are dropped: {dropped}")
-    columns = getattr(model.fitted_.layout.encoder, "columns", ())
+    columns = model.fitted_.layout.columns.columns
+    read = [f"{own.name!r}: {own.words}" for own in columns if own.text_format is not None]
+    if read:
+        say(f"read from text: {'; '.join(read)}")
     sizes = [f"{own.name!r} ({len(own.values)})" for own in columns if own.kind == "category"]  # not "ignored"
     if sizes:
         say(f"treated as categorical: {listed(sizes)}")

@@ -238,6 +238,7 @@ def inspect(model: str, as_json: bool) -> None:
 
         roles = Roles.of(fitted)
         values = {name: f"{name} ({', '.join(map(str, own))})" for name, own in roles.known.items() if len(own)}
+        values |= {name: f"{name} ({fitted.columns_[name]})" for name in roles.inputs if name in roles.formats}
         result["input columns"] = [values.get(name, name) for name in roles.inputs]
     result["bytes"] = os.path.getsize(model)
     program.print_values(result, as_json)

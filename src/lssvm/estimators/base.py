@@ -22,6 +22,7 @@ from ..kernels import Additive
 from ..problem import Problem, refit_stably, warn_of_rounding
 from ..rules import check_parameters
 from ..stream.sources import label_totals
+from ..tables import Column
 from ..tune import LeaveOneOut
 from ..tune.choose_C import warn_at_edge, warn_of_no_signal
 from ..tune.leave_one_out import describe, tune_members
@@ -275,6 +276,14 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
                 member = Member.of(layout, fit, problem.asked, rows, problem=problem.replace(fitted=None), **parts)
                 found.append((member if targets is None else member.completed(), tuned))
         return found
+
+    @property
+    def columns_(self) -> dict[str | int, str]:
+        """What was understood of each column of the table, by name."""
+        check_is_fitted(self)
+        layout = self.fitted_.layout
+        columns = map(Column, range(layout.n_features)) if layout.columns is None else layout.columns.columns
+        return {column.name: column.words for column in columns}
 
     def __getattr__(self, name: str) -> Any:
         fitted = self.__dict__.get("fitted_")

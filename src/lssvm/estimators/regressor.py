@@ -54,10 +54,10 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
     robust : str, weight function or None
         "hampel", "huber", "logistic", "myriad" or a weight function of `lssvm.robust`, for weighted LS-SVM.
     categorical_features : "from_dtype", list of column names or numbers, mask or None
-        The columns of X that are categories. "from_dtype": columns of text or of a categorical dtype in frames (ordered
-        categories of pandas are ranks), and none in arrays. Rows with the same category have distance 0 in this column,
-        others 1. Missing cells are a value of their own; missing numbers are filled in with the median, and an
-        indicator of the missing cells shares the width of their column.
+        The columns of X that are categories. "from_dtype": columns of a categorical dtype in frames (ordered categories
+        of pandas are ranks) and of text that does not spell numbers, dates or booleans, and none in arrays. Rows with
+        the same category have distance 0 in this column, others 1. Missing cells are a value of their own; missing
+        numbers are filled in with the median, and an indicator of the missing cells shares the width of their column.
     target : {"auto", "identity", "log", "power"} or transformer
         The scale of y on which models are fitted. "log" needs positive targets; "power" is Box-Cox (positive targets)
         or Yeo-Johnson with the likeliest exponent from 0, the logarithm, to 2; a transformer of scikit-learn must
@@ -99,6 +99,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         Additive models (`kernels.Additive`): numbers of the inputs (or groups of columns) that are kept.
     max_variation_ : array (n_components,)
         Additive models: the largest ``|f^l(x_i)|`` of each centred component over the rows.
+    columns_ : dict
+        What was understood of each column, by name.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
