@@ -277,6 +277,8 @@ class Member(Record):
 class FittedModel(Record):
     """What a fitted estimator has learned: members and their weights in the average of their predictions.
 
+    If some members approximate targets on another scale, all of these have the same scale, and the last is one of them.
+
     Regression averages the values of the members, classification their probabilities p; the decision values of a stack
     are 2 p - 1.
     """
@@ -346,15 +348,15 @@ class FittedModel(Record):
     def values(self, X: Array) -> Array:
         """f(x) of encoded rows, (rows, outputs); for classes, the values of `decision_function`."""
         if self.layout.classes is None or not (self.is_stack or self.by_pairs):
-            f = self.average(member.evaluate(X) for member in self.members)
-            return f if self.target is None else same_kind(self.target.bounded(arrays.to_numpy(f)), f)
+            f, target = self.average(member.evaluate(X) for member in self.members), self.members[-1].target
+            return f if target is None else same_kind(target.bounded(arrays.to_numpy(f)), f)
         decision = 2.0 * self.probabilities(X) - 1.0
         return decision[:, 1:] if self.layout.single else decision
 
     @property
     def target(self) -> TargetScale | None:
-        """The scale of the targets of at least one member, if that is not the scale of the targets as given."""
-        return next((member.target for member in self.members if member.target is not None), None)
+        """The scale of the targets of some members, if that is not the scale of the targets as given."""
+        return self.members[-1].target
 
     @property
     def by_pairs(self) -> bool:
@@ -393,9 +395,9 @@ class FittedModel(Record):
             return values[0]
         names = ("residuals", "weights", "robust", "leverage")
         found: Any = {name: self.average(getattr(one, name) for one in known) for name in names}
-        layout = self.members[0].layout
-        if self.target is not None:
-            found["residuals"] = known[0].actual - self.target.bounded(known[0].actual - found["residuals"])
+        layout, target = self.members[0].layout, self.members[-1].target
+        if target is not None:
+            found["residuals"] = known[0].actual - target.bounded(known[0].actual - found["residuals"])
         if layout.classes is not None:
             pairs = zip(self.members, known, strict=True)
             p = self.average(member.loo_probabilities(one) for member, one in pairs)
@@ -419,7 +421,7 @@ class FittedModel(Record):
             if one.component_means is not None:
                 active = sorted(fit.kernel.kept(fit.points.shape[1]))
                 found |= {"active_": np.array(active, dtype=np.intp), "max_variation_": one.max_variation}
-        if not is_stack or (layout.classes is None and self.target is None):
+        if not is_stack or (layout.classes is None and self.members[-1].target is None):
             intercept = self.average(member.fit.intercept for member in self.members)
             found["intercept_"] = float(intercept[0]) if layout.single else intercept
         if rows is not None:

@@ -155,7 +155,8 @@ def tune_members(
         found += [] if first is None else [first]
     weights = np.ones(len(found))
     if len(found) > 1 and not weighs_by_folds(problems):  # Their samples have the same rows.
-        residuals = np.stack([one.residuals for one in found])
+        pairs = [(one, one.criterion.residuals(one.candidate)) for one in found]
+        residuals = np.stack([r if one.requested.target is None else one.original(r) for one, r in pairs])
         tuned = [
             one.requested.replace(kernel=one.candidate.kernel, asked=(one.requested.kernel, None)) for one in found
         ]

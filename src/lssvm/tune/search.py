@@ -45,13 +45,10 @@ class Found:
         free = sum(leaf.ard and leaf.sigma is None for leaf in self.requested.kernel.leaves)
         return free if len(np.unique(self.requested.inputs)) > 1 else 0
 
-    @property
-    def residuals(self) -> np.ndarray:
-        """Leave-one-out residuals of the sample, in units of the standard deviations of the targets as given."""
-        residuals, scale = self.criterion.residuals(self.candidate), self.requested.target
-        if scale is None:
-            return residuals
-        scale, z = scale.smeared(residuals, self.criterion.weights), self.criterion.y
+    def original(self, residuals: np.ndarray) -> np.ndarray:
+        """Leave-one-out residuals of the targets as given, in units of their standard deviations, from those of z."""
+        assert self.requested.target is not None
+        scale, z = self.requested.target.smeared(residuals, self.criterion.weights), self.criterion.y
         unit = output_units(self.requested.targets[self.requested.rows_by_content])
         return (scale.inverse(z) - scale.mean(z - residuals)) / unit
 
