@@ -17,6 +17,7 @@ from ..intervals.jackknife import FOLDS, Jackknife, fold_labels, full_conformal
 from ..intervals.loo import LooModel, ScaledLoo, StackedLoo
 from ..intervals.scale import noise_scale
 from ..progress import counted
+from ..rules import Flag
 from . import planning
 from .base import on_rows
 from .chunks import ChunkedLSSVM
@@ -58,6 +59,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         of pandas are ranks) and of text that does not spell numbers, dates or booleans, and none in arrays. Rows with
         the same category have distance 0 in this column, others 1. Missing cells are a value of their own; missing
         numbers are filled in with the median, and an indicator of the missing cells shares the width of their column.
+    merge_text : bool
+        Whether texts of a category in which only case and blanks differ are the same value (``DE`` and ``de``).
     target : {"auto", "identity", "log", "power"} or transformer
         The scale of y on which models are fitted. "log" needs positive targets; "power" is Box-Cox (positive targets)
         or Yeo-Johnson with the likeliest exponent from 0, the logarithm, to 2; a transformer of scikit-learn must
@@ -132,12 +135,12 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         steps: planning.Steps | None = None,
         robust: planning.Weighting | None = None,
         categorical_features: planning.ColumnNames | None = "from_dtype",
+        merge_text: Flag = False,
         target: planning.Target = "auto",
         verbose: planning.Verbosity = 0,
     ) -> None:
-        super().__init__(
-            kernel, C, steps=steps, robust=robust, categorical_features=categorical_features, verbose=verbose
-        )
+        columns: Any = {"categorical_features": categorical_features, "merge_text": merge_text}
+        super().__init__(kernel, C, steps=steps, robust=robust, verbose=verbose, **columns)
         self.target = target
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, Array, np.ndarray]:
