@@ -317,6 +317,18 @@ def test_chunks_are_read_as_the_whole():
         LSSVR(**GIVEN, steps=steps).fit_chunks([*parts[:2], (bad, Y[60:])])
 
 
+def test_texts_of_dask_are_understood():
+    """From the first partition; in `predict`, the example that Dask makes up has other texts."""
+    dd = pytest.importorskip("dask.dataframe")
+    dask = pytest.importorskip("dask")
+    with dask.config.set(scheduler="synchronous"):
+        whole = dd.from_pandas(FRAME.assign(y=Y), npartitions=3)
+        X = whole[list(FRAME)]
+        model = LSSVR(**GIVEN, steps=[sparsify.Random(20, random_state=0)]).fit(X, whole["y"])
+        assert model.columns_ == WORDS
+        assert_array_equal(model.predict(X).compute(), model.predict(FRAME))
+
+
 def test_prices_as_categories_are_not_ignored():
     frame = FRAME.astype({"price": "category"})
     with pytest.raises(ValueError, match=r"column 'price' has numbers or dates as categories, such as .*nearly"):
