@@ -89,6 +89,12 @@ def test_dates_are_those_of_the_standard_library():
         assert_allclose((np.array([found.read(text) for text in texts]) - 1970) * YEAR, days, atol=1e-7)
     local, utc = (Format("ymd").read(text) for text in ("2020-06-01 01:30+05:30", "2020-05-31 20:00"))
     assert local == pytest.approx(utc, abs=1e-12)
+    assert [round(Format("dmy").read(f"02/01/{year}"), 2) for year in ("00", "68", "69", "99")] == [
+        2000,
+        2068,
+        1969,
+        1999,
+    ]
     assert (Format("clock").read("18:00") - 1970) * YEAR == pytest.approx(0.75)
 
 
@@ -217,6 +223,7 @@ def test_the_season_of_the_next_year_is_predicted():
         (np.arange("2020-01-01", "2023-01-01", 7, dtype="datetime64[D]"), ["time of year"]),
         (np.arange("2020-01-01", "2020-01-06", dtype="datetime64[h]"), ["hour"]),
         (np.arange("2020-01-01", "2020-02-01", dtype="datetime64[h]"), ["weekday", "hour"]),
+        (np.arange("2020-01-01", "2020-01-06", 12, dtype="datetime64[h]"), []),  # two phases
         (np.repeat(np.datetime64("2020-01-01", "D"), 5), []),
         (np.array(["2020-01-01"], "datetime64[D]"), []),
     ],
