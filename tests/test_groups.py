@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 import lssvm
 from lssvm import LSSVC, LSSVR, diagnose, kernels, robust, sparsify, tune
+from lssvm.estimators import planning
 from lssvm.intervals.jackknife import order_statistic
 from lssvm.problem import Problem, held_out_rows
 from lssvm.report.verdict import Predictions, constant_predictions
@@ -123,6 +124,13 @@ def test_widths_minimise_the_error_of_groups():
     assert model.press_ < 0.7 * again.press_
     problem = model.fitted_.problem
     assert np.array_equal(problem.subset(np.array([3, 1, 80])).row_groups, problem.row_groups[[3, 1, 80]])
+
+
+def test_scales_of_inputs_are_judged_by_groups(monkeypatch):
+    seen = []
+    monkeypatch.setattr(planning, "is_better_scaled", lambda problem, X: seen.append(problem.row_groups) or False)
+    LSSVR().fit(np.exp(2.0 * X), Y[:, 0], groups=GROUPS)
+    assert np.array_equal(seen[0], np.unique(GROUPS, return_inverse=True)[1])
 
 
 def test_a_stack_and_its_weights():
