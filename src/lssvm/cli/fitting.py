@@ -31,6 +31,8 @@ WORKING_COLUMNS = 2000  # a fit with a basis holds about so many arrays with one
 CODINGS = click.Choice(["auto", "one-vs-rest", "one-vs-one"])
 LOSSES = click.Choice(["auto", "squared", "squared_hinge", "logistic"])
 ROBUST = click.Choice(["hampel", "huber", "logistic", "myriad"])
+ABSENT = "A further mark of missing cells, e.g. unknown; may be repeated."
+MERGE = "Merge categories in which only case and blanks differ."
 MISSING = "Fill in missing cells, or drop their rows."
 GROUP = "Leave out the rows with the same value of this column together: for predictions of new groups."
 TIME = "Leave out ten blocks of rows in the order of this column: for forecasts."
@@ -46,6 +48,8 @@ CODING = "How several classes are separated; chosen by leave-one-out by default.
 @click.option("--task", type=click.Choice(["regression", "classification"]), help="Inferred by default.")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="A column to ignore; may be repeated.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="A categorical column; may be repeated.")
+@click.option("--na", multiple=True, metavar="TEXT", help=ABSENT)
+@click.option("--merge-text", is_flag=True, help=MERGE)
 @click.option("--group", metavar="COLUMN", help=GROUP)
 @click.option("--time", metavar="COLUMN", help=TIME)
 @click.option("--missing", type=click.Choice(["fill", "drop"]), default="fill", show_default=True, help=MISSING)
@@ -71,7 +75,7 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
 
     start = perf_counter()
     columns = {name: options.pop(name) for name in ("task", "drop", "categorical", "group", "time")}
-    parameters = {name: given for name in ("loss", "coding", "robust") if (given := options.pop(name))}
+    parameters = {name: given for name in ("loss", "coding", "robust", "merge_text") if (given := options.pop(name))}
     source = open_table(data, **options)
     roles, scans, remarks = plan(source, target, **columns)
     for remark in remarks:
@@ -91,8 +95,8 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     left_out = roles.group or (roles.time and f"blocks of {roles.time}")
     model.table_ |= {"group": left_out} if left_out else {}
     doubts = [remark for remark in remarks if remark.startswith("column")] + raised
-    if target in roles.formats:
-        model.table_["formats"] = {target: (roles.formats[target].style, roles.formats[target].unit)}
+    model.table_ |= {"format": roles.formats[target]} if target in roles.formats else {}
+    model.table_ |= {"na": list(source.na)} if source.na else {}
     model.table_ |= {"dropped": rows.dropped, "warnings": doubts, "seconds": seconds}
     save(model, output)
     result = model_facts(model)
@@ -175,7 +179,7 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> list[str]:
     if dropped:
         say(f"rows with missing cells are dropped: {dropped}")
     columns = model.fitted_.layout.columns.columns
-    read = [f"{own.name!r}: {own.words}" for own in columns if own.text_format is not None]
+    read = [f"{own.name!r}: {own.words}" for own in columns if own.format is not None]
     if read:
         say(f"read from text: {'; '.join(read)}")
     sizes = [f"{own.name!r} ({len(own.values)})" for own in columns if own.kind == "category"]  # not "ignored"

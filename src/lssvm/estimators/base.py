@@ -20,7 +20,7 @@ from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks, lazily
 from ..kernels import Additive
 from ..problem import Problem, refit_stably, warn_of_rounding
-from ..rules import check_parameters
+from ..rules import Flag, check_parameters
 from ..stream.sources import label_totals
 from ..tables import Column
 from ..tune import LeaveOneOut
@@ -148,6 +148,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         steps: planning.Steps | None = None,
         robust: planning.Weighting | None = None,
         categorical_features: planning.ColumnNames | None = "from_dtype",
+        merge_text: Flag = False,
         verbose: planning.Verbosity = 0,
     ) -> None:
         self.kernel = kernel
@@ -155,6 +156,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         self.steps = steps
         self.robust = robust
         self.categorical_features = categorical_features
+        self.merge_text = merge_text
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:

@@ -57,6 +57,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         of pandas are ranks) and of text that does not spell numbers, dates or booleans, and none in arrays. Rows with
         the same category have distance 0 in this column, others 1. Missing cells are a value of their own; missing
         numbers are filled in with the median, and an indicator of the missing cells shares the width of their column.
+    merge_text : bool
+        Whether texts of a category in which only case and blanks differ are the same value (``DE`` and ``de``).
     verbose : int or bool
         1 shows the progress of fits that take longer than half a second in a line on standard error; 0 shows nothing.
 
