@@ -92,7 +92,7 @@ def test_gradient_of_the_criterion(basis, classes):
 
 
 def test_groups_of_single_rows_are_leave_one_out():
-    sparse = LSSVR(kernels.Matern(ard=True), steps=[sparsify.Random(15, random_state=0)])
+    sparse = LSSVR(kernels.Matern(), steps=[sparsify.Random(15, random_state=0)])
     for model in (LSSVR(kernels.RBF(), robust="huber"), sparse):
         alone = model.fit(X, Y[:, 0]).predict(NEW), model.loo_residuals_, model.predict_interval(NEW)
         model.fit(X, Y[:, 0], groups=np.arange(N))
