@@ -30,6 +30,7 @@ CHUNK_BYTES = 1 << 25  # of encoded rows
 WORKING_COLUMNS = 2000  # a fit with a basis holds about so many arrays with one number per row
 CODINGS = click.Choice(["auto", "one-vs-rest", "one-vs-one"])
 LOSSES = click.Choice(["auto", "squared", "squared_hinge", "logistic"])
+SCALES = click.Choice(["auto", "identity", "log", "power"])
 ROBUST = click.Choice(["hampel", "huber", "logistic", "myriad"])
 ABSENT = "A further mark of missing cells, e.g. unknown; may be repeated."
 MERGE = "Merge categories in which only case and blanks differ."
@@ -37,6 +38,7 @@ MISSING = "Fill in missing cells, or drop their rows."
 GROUP = "Leave out the rows with the same value of this column together: for predictions of new groups."
 TIME = "Leave out ten blocks of rows in the order of this column: for forecasts."
 PICTURE = "File for the picture; its extension determines the format."
+SCALE = "Scale on which numbers are predicted; for skewed ones, chosen by leave-one-out by default."
 CODING = "How several classes are separated; chosen by leave-one-out by default."
 
 
@@ -56,6 +58,7 @@ CODING = "How several classes are separated; chosen by leave-one-out by default.
 @click.option("--robust", type=ROBUST, help="Give less weight to outliers.")
 @click.option("--loss", type=LOSSES, help="Loss of a classifier; chosen by leave-one-out by default.")
 @click.option("--coding", type=CODINGS, help=CODING)
+@click.option("--target-scale", "scale", type=SCALES, help=SCALE)
 @program.reading_options
 @program.json_option
 def fit(data: str, target: str, output: Path, page: Path | None, missing: str, as_json: bool, **options: Any) -> None:
@@ -76,6 +79,7 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     start = perf_counter()
     columns = {name: options.pop(name) for name in ("task", "drop", "categorical", "group", "time")}
     parameters = {name: given for name in ("loss", "coding", "robust", "merge_text") if (given := options.pop(name))}
+    scale = options.pop("scale")
     source = open_table(data, **options)
     roles, scans, remarks = plan(source, target, **columns)
     for remark in remarks:
@@ -85,7 +89,10 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     if misplaced:
         what = f"is for classification, but {target!r} contains numbers to predict"
         raise click.UsageError(f"--{misplaced[0]} {what}: omit it, or use --task classification.")
-    model: Any = LSSVC(**parameters) if roles.labels else LSSVR(**parameters)
+    if scale and roles.labels:
+        what = f"is for numbers, but {target!r} contains classes"
+        raise click.UsageError(f"--target-scale {what}: omit it, or use --task regression.")
+    model: Any = LSSVC(**parameters) if roles.labels else LSSVR(target=scale or "auto", **parameters)
     rows = Rows(source, roles, drop=missing == "drop")
     raised = _learn(model, rows, scans)
     seconds = {"read and check the table": read - start, "fit and tune": perf_counter() - read}
