@@ -7,6 +7,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -17,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks, lazily
-from ..intervals.jackknife import fold_labels
 from ..kernels import Additive
 from ..problem import Problem, refit_stably, warn_of_rounding
 from ..rules import Flag, check_parameters
@@ -47,7 +47,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 Solved = list[tuple[Member, Problem | None]]  # models, each with its problem if C has been chosen for it
 TASKS = 100  # number of subtasks into which a fit is divided for callbacks
 LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")  # attributes that `fit` may defer
-NO_SINGLE_VALUE = ("C_", "coding_", "dual_coef_", "loss_", "support_vectors_")  # attributes that members have
+NO_SINGLE_VALUE = ("C_", "coding_", "dual_coef_", "intercept_", "loss_", "support_vectors_")  # which members have
 
 
 # What is reported of a fit while it runs: the line of verbose=1, and scikit-learn's callbacks (1.9 and later) --------
@@ -127,8 +127,13 @@ def publish(model: Any, fitted: FittedModel, *, refined: bool = False) -> Any:
     """
     attributes = fitted.attributes()
     if fitted.is_listed:
-        pairs = [(unfitted(model, kernel=member.asked[0]), FittedModel((member,))) for member in fitted.members]
-        attributes["members_"] = [publish(*pair) for pair in pairs]
+        is_auto = getattr(model, "target", None) == "auto"
+        attributes["members_"] = []
+        for member in fitted.members:
+            given: dict[str, Any] = {"kernel": member.asked[0]}
+            if is_auto and member.target is not None:
+                given["target"] = member.target.name
+            attributes["members_"].append(publish(unfitted(model, **given), FittedModel((member,))))
     kept = {name: value for name, value in vars(model).items() if refined or not name.endswith("_")}
     model.__dict__ = {**kept, **attributes, "fitted_": fitted}
     return model
@@ -222,11 +227,9 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
                 if groups is not None:
                     raise TypeError("groups need rows in memory, but X is a Dask collection: use fit on an array.")
                 return self._fit_source(DaskChunks(X, y, sample_weight), "press")
-            table = planning.with_best_scales(self, self._read(X, y, sample_weight))
+            table = replace(self._read(X, y, sample_weight), groups=groups)
+            table = planning.with_best_scales(self, table)
             problems, is_stack = planning.plan(self, table)
-            if groups is not None:
-                labels = fold_labels(groups, problems[0], "groups")
-                problems = [problem.replace(row_groups=labels) for problem in problems]
             given = None if sample_weight is None else table.layout.sample_weights(table.targets, table.weights)
             solved = self._solve(problems, table.layout, given)
             fitted = FittedModel.combine([member for member, _ in solved], self.steps, is_stack=is_stack)
@@ -261,11 +264,14 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         with last:
             for place, problem in known.items():
                 tuned = None if self.C is not None or ready[place].is_known else problem.replace(fitted=None)
-                fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
+                fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths or problem.target is not None)
                 problem, fit = refit_stably(problem, fit, planning.retuned)
                 describe(problem, fit)
-                targets = None if fit.loo_residuals is None else problem.y
+                targets, target = None if fit.loo_residuals is None else problem.y, problem.target
+                if target is not None:
+                    target = target.smeared(*map(arrays.to_numpy, (fit.loo_residuals, fit.weights)))
                 parts = {"path": planning.main_path(problem), "sample_weight": given, "targets": targets}
+                parts["target"] = target
                 rows = arrays.take(problem.X, problem.rows)
                 member = Member.of(layout, fit, problem.asked, rows, problem=problem.replace(fitted=None), **parts)
                 found.append((member if targets is None else member.completed(), tuned))

@@ -31,6 +31,7 @@ from ..stream.sources import Sample
 from ..stream.sums import LooSample, Stream
 from ..system import Moments
 from ..tables import CYCLES, Column, Columns, Format
+from ..targets import TargetScale
 
 Sizes = dict[str, int]
 Check = Callable[[Any, str, Sizes], None]
@@ -246,6 +247,12 @@ def _are_classes(layout: Layout) -> bool:
     return np.array_equal(np.unique(layout.classes), layout.classes) and (layout.single, layout.outputs) == expected
 
 
+def _is_scale(target: TargetScale, problem: Problem | None, sizes: Sizes) -> bool:
+    """Whether this is the scale of a regression with the targets of the problem."""
+    same = problem is None or problem.target is not None
+    return same and target.quantiles is not None and "classes" not in sizes and bool((target.low <= target.high).all())
+
+
 def _are_members(fitted: FittedModel) -> bool:
     """Whether the record of a stack lists its members."""
     found = fitted.stack_path or Bunch()
@@ -285,6 +292,7 @@ RELATIONS: list[tuple[type, str, Callable[[Any, Sizes], Any]]] = [  # between th
     (Member, "problem", lambda member, sizes: member.problem is None or member.fit.weights is not None),
     (Member, "problem.groups", lambda own, _: not own.problem or np.array_equal(own.problem.groups, own.layout.groups)),
     (Member, "targets", lambda member, sizes: member.fit.loo_residuals is None or member.targets is not None),
+    (Member, "target", lambda own, sizes: own.target is None or _is_scale(own.target, own.problem, sizes)),
     (Member, "component_means", lambda member, sizes: (member.component_means is None) == ("components" not in sizes)),
     (Member, "max_variation", lambda member, sizes: (member.max_variation is None) == ("components" not in sizes)),
     (FittedModel, "shares", lambda fitted, sizes: len(fitted.shares) == len(fitted.members)),

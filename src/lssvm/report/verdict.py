@@ -142,7 +142,7 @@ def linear_predictions(facts: Facts) -> Predictions | None:
         # the unit vectors span all linear functions, and their kernel matrix is that of ridge regression
         steps = [sparsify.Given(np.eye(X.shape[1])), tune.LeaveOneOut()] if X.shape[1] < len(X) else None
         model = LSSVR(kernels.Linear(), steps=steps, robust=facts.model.robust)
-        y = arrays.to_numpy(kept.problem.y)[rows]
+        y = kept.problem.targets[rows]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it explains little
         groups = None if facts.groups is None else facts.groups[rows]
