@@ -21,6 +21,7 @@ from .reading import BATCH_CELLS, Batch, Source, TableError, odd_cells, open_tab
 MOST_CLASSES = 10  # integers with at most this many distinct values are classes
 REPEATED = 5  # integers with as many rows per distinct value may be classes: 3 of 29 public regression tables
 FITTING = "correct it, or leave the cell empty"
+BLOCKS = 10  # of rows in the order of time
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Roles:
     known: dict[Any, Collection[Any]]  # by name: values of fitted categories, and class labels
     formats: dict[Any, Format]  # by name: how texts are read as numbers or dates
     group: str | None = None  # the column whose rows with the same value are left out together
+    time: str | None = None  # the column in whose order blocks of rows are left out
 
     @classmethod
     def of(cls, model: Any) -> Roles:
@@ -123,10 +125,10 @@ class Rows:
 
     def __call__(self) -> Iterator[tuple[Any, np.ndarray]]:
         """The batches that have rows with a target."""
-        self.dropped, group = [], self.roles.group
+        self.dropped, group, time = [], self.roles.group, self.roles.time
         labels = []
-        names = [*self.roles.inputs, str(self.roles.target), *([] if group is None else [group])]
-        for batch in self.source.batches(names, self.size):
+        names = [*self.roles.inputs, str(self.roles.target), *filter(None, (group, time))]
+        for batch in self.source.batches(list(dict.fromkeys(names)), self.size):
             X = self.roles.frame(batch)
             y, kept = self.roles.targets(batch)
             for column in X.columns if self.drop else ():
@@ -134,9 +136,13 @@ class Rows:
             self.dropped += (batch.start + np.flatnonzero(~kept)).tolist()
             if group is not None:
                 labels.append(np.array(texts_of(batch.cells(group), ()).to_pylist(), dtype=object)[kept])
+            if time is not None:
+                labels.append(batch.numbers(time, FITTING, self.roles.formats.get(time))[kept])
             if kept.any():
                 yield X.filter(kept), y[kept]
-        self.groups = np.concatenate(labels).astype(str) if labels else None
+        self.groups = np.concatenate(labels).astype(str if time is None else float) if labels else None
+        if self.groups is not None and time is not None:  # rows of the same time are in the same block
+            self.groups = np.searchsorted(np.sort(self.groups), self.groups) * BLOCKS // len(self.groups)
 
     def all(self) -> tuple[Any, np.ndarray]:
         """All rows at once."""
@@ -169,19 +175,23 @@ def plan(
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
     group: str | None = None,
+    time: str | None = None,
 ) -> tuple[Roles, dict[str, ColumnScan], list[str]]:
     """Scan a table and decide on the roles of its columns; returns them, the scans, and messages about them."""
-    groups = [] if group is None else [group]
-    for option, names in (("-y", [target]), ("--drop", drop), ("--categorical", categorical), ("--group", groups)):
+    groups, times = ([] if name is None else [name] for name in (group, time))
+    if groups and times:
+        raise click.UsageError("--group and --time cannot be combined: give one of them.")
+    given = {"-y": [target], "--drop": drop, "--categorical": categorical, "--group": groups, "--time": times}
+    for option, names in given.items():
         for name in names:
             if name not in source.names:
                 raise click.UsageError(f"{option} {name!r}: {source.name} has no such column. {_closest(name, source)}")
             if option != "-y" and name == target:
-                remedies = {"--drop": "drop another column", "--group": "give another column"}
-                remedy = remedies.get(option, "use --task classification")
+                remedies = {"--drop": "drop another column", "--categorical": "use --task classification"}
+                remedy = remedies.get(option, "give another column")
                 raise click.UsageError(f"{option} {target!r}: this is the target (-y); {remedy}.")
     names = [name for name in source.names if name not in (target, group) and name not in drop]
-    scans = scan(source, [target, *names, *groups])
+    scans = scan(source, list(dict.fromkeys([target, *names, *groups, *times])))
     for name in groups:
         if scans[name].missing or not scans[name].usable:
             what = f"{scans[name].missing} missing cells" if scans[name].usable else "neither numbers nor text"
@@ -189,6 +199,9 @@ def plan(
     remarks = list(source.notes)
     kept = {*categorical, *groups}
     _understand(source, {name: own for name, own in scans.items() if own.odd and name not in kept}, target, task)
+    for name in times:
+        if scans[name].missing or not scans[name].is_number:
+            raise TableError(f"--time: column {name!r} of {source.name} needs a number or a date in every row.")
     labels = _labels(source, target, scans[target], task, remarks)
     useless: dict[str, list[str]] = {}  # by the reason; the others have none
     for name in names:
@@ -208,8 +221,8 @@ def plan(
     remarks += [f"missing cells: {listed(gaps)}"] if gaps else []
     if scans[target].missing:
         remarks.append(f"rows without a value of {target!r} are dropped: {scans[target].missing}")
-    formats = {name: scans[name].format for name in (target, *inputs) if scans[name].format is not None}
-    return Roles(target, labels, inputs, {target: scans[target].values or ()}, formats, group), scans, remarks
+    formats = {name: scans[name].format for name in (target, *inputs, *times) if scans[name].format is not None}
+    return Roles(target, labels, inputs, {target: scans[target].values or ()}, formats, group, time), scans, remarks
 
 
 def _understand(source: Source, scans: dict[str, ColumnScan], target: str, task: str | None) -> None:
