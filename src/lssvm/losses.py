@@ -1,8 +1,9 @@
-"""The losses that classifiers minimise, and the losses of leave-one-out values by which models are compared."""
+"""The losses of classes, counts and positive targets, and of leave-one-out values by which models are compared."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.special import entr
@@ -28,6 +29,7 @@ class Loss:
 
     is_quadratic = False  # one step of Newton's method suffices
     is_smooth = True  # the curvature changes continuously
+    is_of_classes = True  # else the loss has targets of its own, and its margins are the values f
 
     def value(self, margin: Array) -> Array:
         return 0.5 * self.slope(margin) ** 2
@@ -104,6 +106,101 @@ class Logistic(Loss):
 
 
 LOSSES: dict[str, Loss] = {"squared": Squared(), "squared_hinge": SquaredHinge(), "logistic": Logistic()}
+
+
+class LogLink(Loss):
+    """Half the unit deviance of targets y >= 0 with means exp(f), whose variance is proportional to mean^power.
+
+    With targets y/u, it is u^(power - 2) times as large.
+    """
+
+    is_of_classes = False
+    power: float
+
+    def __init__(self, y: Array) -> None:
+        self.y = y
+
+    @staticmethod
+    def stabilised(y: Any) -> Any:
+        """An increasing function of targets or means, on whose scale targets have the variance 1 (of weight 1)."""
+        raise NotImplementedError
+
+    @staticmethod
+    def restored(values: Any) -> Any:
+        """The inverse of `stabilised`, 0 for values below its range."""
+        raise NotImplementedError
+
+
+class Poisson(LogLink):
+    """exp(f) - y f plus a constant, of counts, or of rates weighted by their exposure."""
+
+    power = 1.0
+
+    def value(self, margin: Array) -> Array:
+        xp, y = arrays.namespace(margin), self.y
+        ratio = margin - xp.log(xp.where(y > 0, y, 0.0 * y + 1.0))
+        return xp.where(y > 0, y * (xp.expm1(xp.clip(ratio, None, FAR)) - ratio), self._mean(margin))
+
+    def slope(self, margin: Array) -> Array:
+        return self.y - self._mean(margin)
+
+    def curvature(self, margin: Array) -> Array:
+        """The mean, with a floor where it is far below the target: see `Logistic.curvature`."""
+        return arrays.namespace(margin).maximum(self._mean(margin), FLOOR * self.y + LEAST)
+
+    def third(self, margin: Array) -> Array:
+        mean = self._mean(margin)
+        return arrays.namespace(margin).where(mean > FLOOR * self.y + LEAST, 0.0 * mean + 1.0, 0.0 * mean)
+
+    @staticmethod
+    def _mean(margin: Array) -> Array:
+        xp = arrays.namespace(margin)
+        return xp.exp(xp.clip(margin, None, FAR))
+
+    @staticmethod
+    def stabilised(y: Any) -> Any:
+        return 2.0 * y**0.5
+
+    @staticmethod
+    def restored(values: Any) -> Any:
+        return 0.25 * np.maximum(values, 0.0) ** 2
+
+
+class Gamma(LogLink):
+    """f + y exp(-f) plus a constant, of positive targets whose standard deviation is proportional to their mean."""
+
+    power = 2.0
+
+    def value(self, margin: Array) -> Array:
+        ratio = arrays.namespace(margin).log(self.y) - margin
+        return arrays.namespace(margin).expm1(arrays.namespace(margin).clip(ratio, None, FAR)) - ratio
+
+    def slope(self, margin: Array) -> Array:
+        return self._ratio(margin) - 1.0
+
+    def curvature(self, margin: Array) -> Array:
+        """The target over the mean, with a floor: see `Logistic.curvature`."""
+        return arrays.namespace(margin).clip(self._ratio(margin), FLOOR, None)
+
+    def third(self, margin: Array) -> Array:
+        ratio = self._ratio(margin)
+        return arrays.namespace(margin).where(ratio > FLOOR, 0.0 * ratio - 1.0, 0.0 * ratio)
+
+    def _ratio(self, margin: Array) -> Array:
+        xp = arrays.namespace(margin)
+        return self.y * xp.exp(xp.clip(-margin, None, FAR))
+
+    @staticmethod
+    def stabilised(y: Any) -> Any:
+        return arrays.namespace(y).log(y)
+
+    @staticmethod
+    def restored(values: Any) -> Any:
+        return np.exp(values)
+
+
+LOG_LINKS: dict[str, type[LogLink]] = {"poisson": Poisson, "gamma": Gamma}
+NUMBER_LOSSES = ("squared", *LOG_LINKS)  # those of regression
 
 
 def log_press(e: Array, complement: Array, *_: Array) -> tuple[float, Array, Array]:

@@ -252,12 +252,18 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         known, found = tune_members(ready), []
         with last:
             for place, problem in known.items():
-                tuned = None if self.C is not None or ready[place].is_known else problem.replace(fitted=None)
+                chosen = self.C is None and problem.loss == "squared" and not ready[place].is_known
+                tuned = problem.replace(fitted=None) if chosen else None
                 fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
                 problem, fit = refit_stably(problem, fit, planning.retuned)
                 describe(problem, fit)
                 targets = None if fit.loo_residuals is None else problem.y
-                parts = {"path": planning.main_path(problem), "sample_weight": given, "targets": targets}
+                parts = {
+                    "path": planning.main_path(problem),
+                    "sample_weight": given,
+                    "targets": targets,
+                    "loss": problem.loss,
+                }
                 rows = arrays.take(problem.X, problem.rows)
                 member = Member.of(layout, fit, problem.asked, rows, problem=problem.replace(fitted=None), **parts)
                 found.append((member if targets is None else member.completed(), tuned))

@@ -17,10 +17,10 @@ from ..arrays import Array, cached_property
 from ..coding import CODINGS, SURE, couple, pair_slope
 from ..intervals.classes import calibrate, probabilities
 from ..intervals.jackknife import searched_again, widths_with_few_rows
-from ..intervals.loo import FittedLoo, LooModel, SampledLoo
+from ..intervals.loo import LooModel, SampledLoo, loo_model
 from ..intervals.scale import NoiseScale, ScaleChoice
 from ..kernels import Additive, Kernel, Stack
-from ..losses import LOSSES
+from ..losses import LOG_LINKS, LOSSES
 from ..problem import ClassFit, Fit, Problem, class_numbers, lost_digits, solve_classes, warn_of_rounding
 from ..rules import number, one_of, row_weights, values
 from ..stream.sums import LooSample, Stream
@@ -60,7 +60,7 @@ class Member(Record):
     path: Bunch | None = None
     press: float | None = None  # if it is not that of the rows kept
     coding: Annotated[str, one_of(*CODINGS)] = "one-vs-rest"
-    loss: Annotated[str, one_of(*LOSSES)] = "squared"
+    loss: Annotated[str, one_of(*LOSSES, *LOG_LINKS)] = "squared"
     slopes: Annotated[Array, values("slopes")] | None = None  # from decision values to probabilities
     sample: LooSample | None = None  # after `fit_chunks`
     stream: Stream | None = None  # after `partial_fit`
@@ -83,9 +83,9 @@ class Member(Record):
 
     # Predictions ------------------------------------------------------------------------------------------------------
     def evaluate(self, X: Array) -> Array:
-        """f(x) of encoded rows, (rows, outputs)."""
+        """Predictions for encoded rows, (rows, outputs): f(x), or its exponential."""
         points, coef, intercept = (arrays.like(a, X) for a in (self.fit.points, self.fit.coef, self.fit.intercept))
-        f = self.fit.kernel.dot(X, points, coef) + intercept
+        f = self.fit.response(self.fit.kernel.dot(X, points, coef) + intercept)
         if not bool(arrays.namespace(f).all(arrays.namespace(f).isfinite(f))):
             raise ValueError(OVERFLOW)
         return f
@@ -248,12 +248,12 @@ class Member(Record):
         """The leave-one-out values behind all intervals; kept between calls unless they need much memory."""
         problem, fit = self.problem, self.fit
         if problem is not None and 8 * len(problem.rows) * fit.points.shape[0] > KEPT_BYTES:
-            return FittedLoo(problem, fit)
+            return loo_model(problem, fit)
         return self.kept_loo_model
 
     @cached_property
     def kept_loo_model(self) -> LooModel:
-        return SampledLoo(self.known_sample, self.fit) if self.problem is None else FittedLoo(self.problem, self.fit)
+        return SampledLoo(self.known_sample, self.fit) if self.problem is None else loo_model(self.problem, self.fit)
 
     @cached_property
     def training(self) -> Problem:
@@ -436,6 +436,9 @@ def _weigh(members: Sequence[Member], given: Sequence[float] | None) -> tuple[np
         losses = -np.log(np.vstack([own, found @ own]))
     else:
         residuals = np.stack([one.residuals for one in rows])
+        if members[0].loss in LOG_LINKS:  # in units of the standard deviations of the targets
+            means = np.mean([one.predicted for one in rows], axis=0)
+            residuals = residuals / means ** (0.5 * LOG_LINKS[members[0].loss].power)
         if found is None and all(problems) and weighs_by_folds(problems):
             found = average_weights(residuals_of_folds(problems), weights)
         elif found is None:

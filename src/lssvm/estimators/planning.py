@@ -14,7 +14,7 @@ from .. import arrays
 from ..arrays import Array, ArrayLike
 from ..coding import CODINGS, pair_work
 from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Stack, as_kernel
-from ..losses import LOSSES
+from ..losses import LOSSES, NUMBER_LOSSES
 from ..problem import CHECKED_ROWS, Problem, Step
 from ..progress import work
 from ..robust import WeightFunction, as_weight_function
@@ -81,6 +81,7 @@ Verbosity = Annotated[
 ]
 Coding = Annotated[str, one_of("auto", *CODINGS)]
 LossName = Annotated[str, one_of("auto", *LOSSES)]
+NumberLoss = Annotated[str, one_of(*NUMBER_LOSSES)]
 
 
 def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Problem], bool]:
@@ -106,6 +107,9 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
     C = None if model.C is None else float(model.C)
     robust, groups = as_weight_function(model.robust), None if columns is None else columns.groups
     shared = {"robust": robust, "classification": classification, "groups": groups}
+    if not (classification or model.loss == "squared"):
+        check_loss(model, f"loss={model.loss!r}", "loss='squared'")
+        shared["loss"] = model.loss
     problem = Problem(kernel, X, table.targets, weights, C=C, asked=(kernel, C), **shared)
     given = (model.kernel, C, model.steps, robust)
     if not (chunked or classification) and all(value is None for value in given):
@@ -178,6 +182,10 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
     if steps is not None:
         return [run_steps(problem, steps) for problem in problems]
     dense = len(problems[0].rows) <= DENSE_ROWS or problems[0].kernel.is_precomputed
+    if problems[0].loss != "squared":  # the steps see targets whose variances are the same
+        first = problems[0]
+        ready = with_bases([problem.stabilised() for problem in problems], steps, is_default=is_default)
+        return [own.replace(loss=first.loss, y=first.y, weights=first.weights) for own in ready]
     first = problems[0] if dense else Random(random_state=0)(problems[0])
     if first.is_known and len(problems) > 1:
         first = first.replace(fitted=first.solve())
@@ -230,17 +238,10 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
     two = problem.y.shape[1] == 1
     squares = model.loss in ("auto", "squared") and (two or model.coding in ("auto", "one-vs-rest"))
     asked = model.loss == "squared" and (two or model.coding == "one-vs-rest")
-    steps = model.steps if isinstance(model.steps, Sequence) else ()
-    ties = [step for step in steps if getattr(step, "needs_squares", False)]
-    chooses = any(isinstance(step, LeaveOneOut) for step in steps)
+    ties, chooses = tied_steps(model), any(isinstance(step, LeaveOneOut) for step in model.steps or ())
     if squares and (asked or problem.is_known or problem.robust is not None or ties or chooses):
         return None
-    what = f"loss={model.loss!r}, coding={model.coding!r}"
-    if problem.robust is not None:
-        raise ValueError(f"robust weights are defined for the squared loss only, got {what}: set robust=None.")
-    if ties:
-        remedy = "write loss='squared', coding='one-vs-rest', or use another step of lssvm.sparsify."
-        raise ValueError(f"{type(ties[0]).__name__} is defined for the squared loss only, got {what}: {remedy}")
+    check_loss(model, f"loss={model.loss!r}, coding={model.coding!r}", "loss='squared', coding='one-vs-rest'")
     if problem.is_known:  # nothing is searched
         return (model.coding.replace("auto", "one-vs-rest"),), (model.loss.replace("auto", "squared"),)
     if squares and math.comb(problem.y.shape[1], 2) > MOST_PAIRS:
@@ -248,6 +249,23 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
     codings = ("one-vs-one", "one-vs-rest") if model.coding == "auto" else (model.coding,)
     losses = tuple(LOSSES) if model.loss == "auto" else (model.loss,)
     return codings, losses
+
+
+def tied_steps(model: Any) -> list[Any]:
+    """The steps that are defined for the squared loss only."""
+    return [step for step in model.steps or () if getattr(step, "needs_squares", False)]
+
+
+def check_loss(model: Any, given: str, remedy: str) -> None:
+    """Raise ValueError if a loss that is not squared is combined with robust weights, or with steps that need squares.
+
+    `given` are the arguments that ask for such a loss, and `remedy` those to write instead.
+    """
+    if model.robust is not None:
+        raise ValueError(f"robust weights are defined for the squared loss only, got {given}: set robust=None.")
+    for step in tied_steps(model):
+        what = f"{type(step).__name__} is defined for the squared loss only, got {given}"
+        raise ValueError(f"{what}: write {remedy}, or use another step of lssvm.sparsify.")
 
 
 def with_class_basis(problem: Problem, coding: str, loss: str) -> Problem:

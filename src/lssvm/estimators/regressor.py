@@ -17,6 +17,7 @@ from ..intervals.jackknife import FOLDS, Jackknife, fold_labels, full_conformal
 from ..intervals.loo import LooModel, StackedLoo
 from ..intervals.scale import noise_scale
 from ..progress import counted
+from . import planning
 from .base import on_rows
 from .chunks import ChunkedLSSVM
 from .fitted import OVERFLOW
@@ -57,6 +58,11 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         categories of pandas are ranks), and none in arrays. Rows with the same category have distance 0 in this column,
         others 1. Missing cells are a value of their own; missing numbers are filled in with the median, and an
         indicator of the missing cells shares the width of their column.
+    loss : {"squared", "poisson", "gamma"}
+        What replaces the squares: half the deviance of counts or rates ("poisson") or of positive targets whose
+        standard deviation is proportional to their mean ("gamma"). Then f is the logarithm of the mean, predictions
+        are exp(f(x)) > 0, and widths and C minimise the leave-one-out deviance. For rates ``y = counts/exposure``, give
+        the exposure as `sample_weight`, as for `sklearn.linear_model.PoissonRegressor`.
     verbose : int or bool
         1 shows the progress of fits that take longer than half a second in a line on standard error; 0 shows nothing.
 
@@ -114,6 +120,28 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
     (133,)
     """
 
+    def __init__(
+        self,
+        kernel: planning.KernelFunction | None = None,
+        C: planning.GivenC = None,
+        *,
+        steps: planning.Steps | None = None,
+        robust: planning.Weighting | None = None,
+        categorical_features: planning.ColumnNames | None = "from_dtype",
+        loss: planning.NumberLoss = "squared",
+        verbose: planning.Verbosity = 0,
+    ) -> None:
+        super().__init__(
+            kernel, C, steps=steps, robust=robust, categorical_features=categorical_features, verbose=verbose
+        )
+        self.loss = loss
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.loss != "squared"
+        tags.target_tags.multi_output = self.loss == "squared"
+        return tags
+
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, Array, np.ndarray]:
         """Validated rows, targets (rows, outputs) and sample weights."""
         check_columns("y", y)
@@ -128,14 +156,34 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         if not largest <= 1e150:
             raise ValueError(f"y contains values as large as {largest:.3g}, whose squares may overflow: rescale y.")
         targets = y[:, None] if y.ndim == 1 else y
+        if self.loss != "squared":
+            self._check_link(arrays.to_numpy(targets), weights)
         if targets.shape[1] != layout.outputs:
             found = counted(targets.shape[1], "output")
             raise ValueError(f"y has {found}, but the model was fitted with {layout.outputs}: give the same outputs.")
         return layout, X, targets, weights
 
+    def _check_link(self, y: np.ndarray, weights: np.ndarray) -> None:
+        """Raise ValueError for targets that have no positive means."""
+        loss, is_count = f"loss={self.loss!r}", self.loss == "poisson"
+        if y.shape[1] != 1:
+            found = f"{loss} takes one target, but y has {y.shape[1]} columns"
+            raise ValueError(f"{found}: fit one model for each (sklearn.multioutput.MultiOutputRegressor).")
+        wrong = np.flatnonzero(y[:, 0] < 0 if is_count else y[:, 0] <= 0)
+        if len(wrong):
+            remedy = "remove such rows, or use loss='squared'" if y.min() < 0 else "use loss='poisson', or remove them"
+            found = f"y contains {y[wrong[0], 0]:.6g} in row {wrong[0]} (counting from 0)"
+            raise ValueError(
+                f"{loss} needs {'non-negative' if is_count else 'positive'} targets, but {found}: {remedy}."
+            )
+        if len(y) and not (y[weights > 0] > 0).any():
+            raise ValueError(
+                f"{loss}: all targets of positive weight are 0, whose mean has no logarithm: use 'squared'."
+            )
+
     @on_rows
     def predict(self, X: ArrayLike) -> Array:
-        """Predict the targets f(x).
+        """Predict the targets: f(x) or, with a log link, exp(f(x)).
 
         Parameters
         ----------
@@ -204,6 +252,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         if method not in METHODS:
             raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
         check_coverage(coverage)
+        if method == "full":
+            self._require_squares("method='full'", "use method='auto'")
         if groups is not None and method in ("full", "cv+"):
             raise ValueError(f"groups cannot be combined with method={method!r}: use 'auto', or folds with 'cv+'.")
         X, rows = self._new_rows(X, "predict_interval")
@@ -276,6 +326,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         check_coverage(coverage)
         if arrays.is_dask(X):
             raise TypeError("confidence_interval takes rows in memory, but X is a Dask collection: pass one block.")
+        self._require_squares("confidence_interval", "use predict_interval")
         X, new = self._new_rows(X, "confidence_interval")
         first = self.fitted_.members[0]
         table, rows = first.training, first.training.rows
@@ -287,6 +338,11 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         found = self._distribution(search=False)
         inputs, y = arrays.take(table.X, rows), arrays.to_numpy(table.y)[rows]
         return self._shaped(confidence_bands(found, new, inputs, y, float(coverage), simultaneous=simultaneous), X)
+
+    def _require_squares(self, what: str, remedy: str) -> None:
+        """Raise ValueError for what needs values that are linear in the targets."""
+        if self.loss != "squared":
+            raise ValueError(f"{what} is defined for loss='squared', got loss={self.loss!r}: {remedy}.")
 
     def _new_rows(self, X: ArrayLike, method: str) -> tuple[Array, Array]:
         """Encoded new rows, and the same as arrays of the kind of the training rows."""
@@ -314,6 +370,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         """
         model = self._loo_model()
         searched = self._search_again(labels) if search else None
+        searched = None if searched is None else model.rescaled(searched)
         residuals = model.residuals if searched is None else searched
         fitted, scale = self.fitted_, None
         if method != "jackknife+":  # the size of the noise as a function of x; None if there is no noise

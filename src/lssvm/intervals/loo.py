@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import Array, cached_property
+from ..losses import LOG_LINKS, LogLink
 from ..problem import Factor, Fit, Problem
 from ..stream.sums import LooSample
 
@@ -42,6 +43,18 @@ class LooModel:
     def predict(self, X: Array) -> np.ndarray:
         """f(x), (m, k)."""
         return arrays.to_numpy(self.fit.predict(X))
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        """Targets or predictions on the scale of the residuals and of f."""
+        return y
+
+    def back(self, values: np.ndarray) -> np.ndarray:
+        """The inverse of `forward`."""
+        return values
+
+    def rescaled(self, residuals: np.ndarray) -> np.ndarray:
+        """Residuals of the targets of the rows, on the scale of `forward`."""
+        return residuals
 
     def smoother(self, X: Array) -> np.ndarray:
         """df(x)/dy_i, (m, l)."""
@@ -176,6 +189,56 @@ class FittedLoo(LooModel):
 
 
 @dataclass(frozen=True)
+class LinkedLoo(LooModel):
+    """The leave-one-out values of a model of counts or positive targets, on a scale on which these vary equally.
+
+    They are those of the least-squares problem that is the last step of Newton's method. Residuals are multiplied by
+    the square roots of the sample weights, as if all rows had the weight 1.
+    """
+
+    problem: Problem
+    step: FittedLoo
+
+    @property
+    def loss(self) -> type[LogLink]:
+        return LOG_LINKS[self.problem.loss]
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        return np.asarray(self.loss.stabilised(y))
+
+    def back(self, values: np.ndarray) -> np.ndarray:
+        return np.asarray(self.loss.restored(values))
+
+    def rescaled(self, residuals: np.ndarray) -> np.ndarray:
+        y, weights = (arrays.to_numpy(a)[self.step.rows] for a in (self.problem.y, self.problem.weights))
+        means = np.maximum(y - residuals, np.finfo(float).tiny)  # the smallest may be lost in the residuals
+        return np.sqrt(weights)[:, None] * (self.forward(y) - self.forward(means))
+
+    @cached_property
+    def residuals(self) -> np.ndarray:
+        y, z = (arrays.to_numpy(problem.y)[self.step.rows] for problem in (self.problem, self.step.problem))
+        return self.rescaled(y - np.exp(z - self.step.residuals))
+
+    def predict(self, X: Array) -> np.ndarray:
+        return self.forward(np.exp(self.step.predict(X)))
+
+    def predictions(self, X: Array) -> np.ndarray:
+        return self.forward(np.exp(self.step.predictions(X)))
+
+    def folds(self, labels: np.ndarray) -> LinkedLoo:
+        return LinkedLoo(self.problem, self.step.folds(labels))
+
+
+def loo_model(problem: Problem, fit: Fit) -> LooModel:
+    """The leave-one-out values of the solution of a problem."""
+    if problem.loss == "squared":
+        return FittedLoo(problem, fit)
+    means = problem.y - fit.residuals
+    step = problem.working(arrays.namespace(means).log(means)).replace(C=fit.C)
+    return LinkedLoo(problem, FittedLoo(step, step.solve()))
+
+
+@dataclass(frozen=True)
 class SampledLoo(LooModel):
     """A sample of l training rows, each left out of the model of all rows.
 
@@ -217,6 +280,15 @@ class StackedLoo(LooModel):
 
     def predict(self, X: Array) -> np.ndarray:
         return self._sum(lambda part: part.predict(X))
+
+    def forward(self, y: np.ndarray) -> np.ndarray:
+        return self.parts[0].forward(y)
+
+    def back(self, values: np.ndarray) -> np.ndarray:
+        return self.parts[0].back(values)
+
+    def rescaled(self, residuals: np.ndarray) -> np.ndarray:
+        return self.parts[0].rescaled(residuals)
 
     def predictions(self, X: Array) -> np.ndarray:
         return self._sum(lambda part: part.predictions(X))

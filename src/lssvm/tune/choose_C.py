@@ -12,7 +12,7 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..arrays import EPS, Array
-from ..losses import log_loss
+from ..losses import LOG_LINKS, log_loss
 from ..problem import Factor, Fit, Problem, ProblemRecord
 from ..progress import work
 from ..system import QUICK
@@ -69,8 +69,12 @@ def _loo_residuals(factor: Factor, C: Sequence[float]) -> Iterator[Array]:
 def mean_loss(problem: ProblemRecord, residuals: np.ndarray, weights: np.ndarray, y: np.ndarray | None = None) -> float:
     """Return the weighted mean of the squared residuals, or of the absolute residuals for a robust fit.
 
-    For classes, it is `losses.log_loss` if their targets `y` are given. The residuals are leave-one-out or held-out.
+    For classes, it is `losses.log_loss` if their targets `y` are given, and for counts or positive targets, the mean
+    deviance. The residuals are leave-one-out or held-out.
     """
+    if problem.loss != "squared" and y is not None:
+        values = LOG_LINKS[problem.loss](y).value(np.log(y - residuals))
+        return float(2.0 * np.average(values[:, 0], weights=weights))
     if problem.classification and y is not None:
         return float(log_loss((y - residuals)[:, None, :], y, weights)[0][0])
     losses = abs(residuals) if problem.robust is not None else residuals * residuals

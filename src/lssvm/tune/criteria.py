@@ -1,6 +1,6 @@
-"""The criteria of a search: the leave-one-out error of least squares, or the log loss of leave-one-out values.
+"""The criteria of a search: the leave-one-out error or deviance, or the log loss of leave-one-out values.
 
-Both are negative log likelihoods of the leave-one-out predictions of a sample of rows.
+All are negative log likelihoods of the leave-one-out predictions of a sample of rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..coding import pair_losses, pair_rows, pairs_of, platt_targets, softmax_sl
 from ..kernels import Kernel
 from ..losses import LOSSES
 from ..problem import Problem
-from ..system import BatchedPairs, BinaryProblem
+from ..system import BatchedPairs, Binary, BinaryProblem
 from .choose_C import error_rate, mean_loss, ridge_unit
 from .constants import CONSTANTS
 from .widths import FAILED, Candidate, Criterion
@@ -73,6 +73,35 @@ class LooError(Criterion):
     def range_of_C(self, candidate: Candidate) -> tuple[float, float]:
         middle = math.log(ridge_unit(self.problem.replace(kernel=candidate.kernel))[0])
         return -math.log(CONSTANTS.ridges[1]) - middle, -math.log(CONSTANTS.ridges[0]) - middle
+
+
+class LooDeviance(LooError):
+    """rows/2 * log of the mean leave-one-out deviance of counts or positive targets, normalised to the mean 1.
+
+    This is minus the logarithm of the quasi-likelihood with the best dispersion.
+    """
+
+    def gradient(self, candidate: Candidate) -> tuple[float, np.ndarray, float]:
+        X, (K, binary, fit, total) = self.problem.X, self._solved(candidate, inverse=True)
+        slopes = -self.scale / total * self.weights * binary.loss.slope(fit.loo)
+        G, in_C = binary.loo_gradient(fit, K, slopes)
+        return self.scale * math.log(total / self.weights.sum()), candidate.kernel.gradient(X, X, G), in_C
+
+    def value(self, candidate: Candidate) -> float:
+        return self.scale * math.log(self._solved(candidate)[-1] / self.weights.sum())
+
+    def _solved(
+        self, candidate: Candidate, *, inverse: bool = False
+    ) -> tuple[np.ndarray, BinaryProblem, Binary, float]:
+        """Return the kernel matrix or whitened columns, the problem, its solution, half the deviance."""
+        self.record.evaluations += 1
+        problem = self.problem.replace(kernel=candidate.kernel, C=candidate.C)
+        (inputs, whitening), binary = problem.binary_inputs(), problem.binary()
+        fit = binary.solve(inputs, dual=whitening is None, inverse=inverse)
+        total = float(self.weights @ binary.loss.value(fit.loo))
+        if not 0.0 < total < math.inf:
+            raise NumericalError("The leave-one-out deviance is not positive and finite.")
+        return inputs, binary, fit, total
 
 
 class BinaryTargets:
