@@ -13,11 +13,12 @@ import numpy as np
 
 from ..persist import load
 from ..progress import counted
-from ..tables.cells import ABSENT, DATE, MOST_LABELS, SIGNED, ColumnScan, is_number, texts_of
+from ..tables.cells import ABSENT, DATE, MOST_LABELS, SIGNED, ColumnScan, is_number, number_of, texts_of
 from .program import progress_line
 from .reading import BATCH_CELLS, Batch, Source, TableError, odd_cells, open_table, plain_name, quoted
 
 MOST_CLASSES = 10  # integers with at most this many distinct values are classes
+RARE = 0.05  # whole numbers from 0 on may be counts if the largest is in a smaller share of the rows
 REPEATED = 5  # integers with as many rows per distinct value may be classes: 3 of 29 public regression tables
 PLAIN_NUMBERS = "write plain numbers, such as -1234.5, or give the --decimal separator"
 
@@ -30,6 +31,7 @@ class Roles:
     labels: str  # class labels are "number" (integers) or "text"; "" in regression
     inputs: dict[str, bool]  # by name: whether the cells are text
     known: dict[Any, Collection[Any]]  # by name: values of fitted categories, and class labels
+    are_counts: bool = False  # the targets, in regression
 
     @classmethod
     def of(cls, model: Any) -> Roles:
@@ -160,7 +162,12 @@ def plan(
     names = [name for name in source.names if name != target and name not in drop]
     scans = scan(source, [target, *names])
     remarks = list(source.notes)
-    labels = _labels(source, target, scans[target], task, remarks)
+    are_counts = task == "count" or (task is None and _are_counts(scans[target]))
+    if task is None and are_counts:
+        numbers = f"the whole numbers 0 to {scans[target].extremes[1]:.0f}, large ones rarely, as counts have"
+        other = "use --task classification if they are classes, --task regression for squared errors"
+        remarks.append(f"task: count ({target!r} has {numbers}; {other})")
+    labels = _labels(source, target, scans[target], "regression" if are_counts else task, remarks)
     useless: dict[str, list[str]] = {}  # by the reason; the others have none
     for name in names:
         useless.setdefault(_useless(name, scans[name], name in categorical), []).append(name)
@@ -179,7 +186,27 @@ def plan(
     remarks += [f"missing cells: {listed(gaps)}"] if gaps else []
     if scans[target].missing:
         remarks.append(f"rows without a value of {target!r} are dropped: {scans[target].missing}")
-    return Roles(target, labels, inputs, {target: scans[target].values or ()}), scans, remarks
+    return Roles(target, labels, inputs, {target: scans[target].values or ()}, are_counts), scans, remarks
+
+
+def _are_counts(column: ColumnScan) -> bool:
+    """Whether few whole numbers from 0 on look like counts: there are at least four, and the largest are the rarest."""
+    values = column.values
+    if not (
+        column.is_number
+        and column.odd == column.truths == 0
+        and column.whole
+        and values
+        and 4 <= len(values) <= MOST_CLASSES
+    ):
+        return False
+    if column.extremes != (0.0, float(len(values) - 1)):  # numbers between them are missing, or others
+        return False
+    sizes = [size for _, size in sorted((number_of(value), size) for value, size in values.items())]
+    falling = sizes[sizes.index(max(sizes)) :]
+    chance = [2.0 * (size + 1.0) ** 0.5 for size in falling]
+    falls = all(later <= size + more for size, later, more in zip(falling, falling[1:], chance, strict=False))
+    return falls and sizes[-1] < RARE * sum(sizes)
 
 
 def _labels(source: Source, target: str, column: ColumnScan, task: str | None, remarks: list[str]) -> str:
@@ -198,6 +225,7 @@ def _labels(source: Source, target: str, column: ColumnScan, task: str | None, r
         if task is None:
             repeated = values is not None and (len(values) <= MOST_CLASSES or rows >= REPEATED * len(values))
             hint = "; if these are classes, use --task classification" if whole and repeated else ""
+            hint += "; if they are counts, use --task count" if whole and column.extremes[0] == 0 else ""
             remarks.append(f"task: regression ({target!r} has {_number_of(values)} distinct numbers{hint})")
         return ""
     assert values is not None  # otherwise there are too many classes

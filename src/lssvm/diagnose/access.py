@@ -101,10 +101,10 @@ def least_squares_problem(model: Any, what: str) -> Problem:
     check_fitted(model)
     check_single(model, what)
     problem = model.fitted_.problem
-    if problem is None and not model.fitted_.is_least_squares:
+    if not model.fitted_.is_least_squares:
         raise NotKnown(
-            f"{what} is defined for loss='squared', coding='one-vs-rest'; this model was fitted with "
-            f"loss={model.loss!r}, coding={model.coding!r}."
+            f"{what} is defined for loss='squared', one class against the rest; this model was fitted with "
+            f"loss={model.loss!r}{f', coding={model.coding!r}' * is_classifier(model)}."
         )
     if problem is None:
         raise NotKnown(f"{what} needs the training rows, which a model does not keep after partial_fit or fit_chunks.")

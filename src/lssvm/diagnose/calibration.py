@@ -122,6 +122,8 @@ def coverage_path(
     (array([0.5 , 0.8 , 0.9 , 0.95]), array([0.5 , 0.8 , 0.9 , 0.95]))
     """
     _check(model, "Interval coverage")
+    if not model.fitted_.is_least_squares:
+        raise NotKnown(f"Interval coverage without pairs of rows needs loss='squared', got loss={model.loss!r}.")
     tested = _tested(model, rows, "Interval coverage")
     found, table = distribution(model, "jackknife+", search=False).model, model.fitted_.members[0].training
     numbers, y = table.rows, arrays.to_numpy(table.y)[table.rows]
@@ -282,8 +284,10 @@ def coverage_by_region(
         inputs, targets = (arrays.to_numpy(values)[table.rows] for values in (table.X, table.y))
         if column is not None:  # its place among the encoded columns
             column = int(np.flatnonzero(model.fitted_.layout.sources == column % model.n_features_in_)[0])
-        residuals, half = found.residuals[:, output], found.loo_half_widths(coverage)[:, output]
-        predicted, inside, width = targets[:, output] - residuals, np.abs(residuals) <= half, 2 * half
+        half = found.loo_half_widths(coverage)
+        inside = (np.abs(found.residuals) <= half)[:, output]
+        predicted, low, high = (ends[:, output] for ends in found.model.loo_ends(targets, found.residuals, half))
+        width = high - low
     else:
         ends = arrays.to_numpy(model.predict_interval(X, coverage))
         inputs, targets = arrays.to_numpy(X), np.asarray(arrays.to_numpy(y), dtype=float)

@@ -90,6 +90,7 @@ class SourceCode:
         """The functions named after the methods of the model."""
         content = self.content
         average = "average_outputs" if content.classes is None else "average_probabilities"
+        average = "average_exponentials" if content.log_link else average
         words = {"average": "\n".join(self.fill(average, **own) for own in members)}
         if content.classes is None:
             return self.fill("regression", **words)

@@ -24,6 +24,7 @@ class LooModel:
     fit: Fit
     results: Any  # which holds per-sample results,
     rows: Any  # and which of them are those of the l rows
+    roots: Any = 1.0  # of the sample weights (l, 1), if residuals are multiplied by them
 
     @cached_property
     def residuals(self) -> np.ndarray:
@@ -55,6 +56,11 @@ class LooModel:
     def rescaled(self, residuals: np.ndarray) -> np.ndarray:
         """Residuals of the targets of the rows, on the scale of `forward`."""
         return residuals
+
+    def loo_ends(self, y: np.ndarray, residuals: np.ndarray, half: np.ndarray) -> list[np.ndarray]:
+        """Predictions of the rows from their residuals, and the ends of intervals of given half-widths, (l, k) each."""
+        middle, half = self.forward(y) - residuals / self.roots, half / self.roots
+        return [self.back(values) for values in (middle, middle - half, middle + half)]
 
     def smoother(self, X: Array) -> np.ndarray:
         """df(x)/dy_i, (m, l)."""
@@ -203,6 +209,10 @@ class LinkedLoo(LooModel):
     def loss(self) -> type[LogLink]:
         return LOG_LINKS[self.problem.loss]
 
+    @cached_property
+    def roots(self) -> np.ndarray:
+        return np.sqrt(arrays.to_numpy(self.problem.weights)[self.step.rows])[:, None]
+
     def forward(self, y: np.ndarray) -> np.ndarray:
         return np.asarray(self.loss.stabilised(y))
 
@@ -210,9 +220,9 @@ class LinkedLoo(LooModel):
         return np.asarray(self.loss.restored(values))
 
     def rescaled(self, residuals: np.ndarray) -> np.ndarray:
-        y, weights = (arrays.to_numpy(a)[self.step.rows] for a in (self.problem.y, self.problem.weights))
+        y = arrays.to_numpy(self.problem.y)[self.step.rows]
         means = np.maximum(y - residuals, np.finfo(float).tiny)  # the smallest may be lost in the residuals
-        return np.sqrt(weights)[:, None] * (self.forward(y) - self.forward(means))
+        return np.asarray(self.roots * (self.forward(y) - self.forward(means)))
 
     @cached_property
     def residuals(self) -> np.ndarray:
@@ -289,6 +299,10 @@ class StackedLoo(LooModel):
 
     def rescaled(self, residuals: np.ndarray) -> np.ndarray:
         return self.parts[0].rescaled(residuals)
+
+    @property
+    def roots(self) -> Any:
+        return self.parts[0].roots
 
     def predictions(self, X: Array) -> np.ndarray:
         return self._sum(lambda part: part.predictions(X))

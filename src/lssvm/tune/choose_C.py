@@ -73,13 +73,18 @@ def mean_loss(problem: ProblemRecord, residuals: np.ndarray, weights: np.ndarray
     deviance. The residuals are leave-one-out or held-out.
     """
     if problem.loss != "squared" and y is not None:
-        values = LOG_LINKS[problem.loss](y).value(np.log(y - residuals))
-        return float(2.0 * np.average(values[:, 0], weights=weights))
+        return mean_deviance(problem.loss, y, y - residuals, weights)
     if problem.classification and y is not None:
         return float(log_loss((y - residuals)[:, None, :], y, weights)[0][0])
     losses = abs(residuals) if problem.robust is not None else residuals * residuals
     score = float(weights @ losses.sum(axis=1) / weights.sum())
     return score if math.isfinite(score) else math.inf
+
+
+def mean_deviance(loss: str, y: np.ndarray, means: np.ndarray, weights: np.ndarray) -> float:
+    """Return the weighted mean of the unit deviances of counts or positive targets (rows, 1)."""
+    values = LOG_LINKS[loss](y).value(np.log(np.maximum(means, np.finfo(float).tiny)))
+    return float(2.0 * np.average(values[:, 0], weights=weights))
 
 
 def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:

@@ -31,6 +31,8 @@ C_CENTRE = math.log(30.0)  # The prior on log C has this mean.
 C_SPREAD = 3.0  # The priors on log C and on the log slope have this standard deviation.
 C_RANGE = (-12.0, 23.0)  # The values of log C are in this range.
 
+DIGITS = math.log(1e3)  # The largest C of exponentials is smaller by this, because their systems lose more digits.
+
 
 class LooError(Criterion):
     """rows/2 * log(PRESS / scatter of the targets), minus the log likelihood of normal leave-one-out residuals.
@@ -89,6 +91,10 @@ class LooDeviance(LooError):
 
     def value(self, candidate: Candidate) -> float:
         return self.scale * math.log(self._solved(candidate)[-1] / self.weights.sum())
+
+    def range_of_C(self, candidate: Candidate) -> tuple[float, float]:
+        low, high = super().range_of_C(candidate)
+        return low, high - DIGITS
 
     def _solved(
         self, candidate: Candidate, *, inverse: bool = False
