@@ -102,10 +102,10 @@ def least_squares_problem(model: Any, what: str) -> Problem:
     check_single(model, what)
     problem = model.fitted_.problem
     if not model.fitted_.is_least_squares:
-        raise NotKnown(
-            f"{what} is defined for loss='squared', one class against the rest; this model was fitted with "
-            f"loss={model.loss!r}{f', coding={model.coding!r}' * is_classifier(model)}."
-        )
+        needed, given = "loss='squared'", f"loss={model.loss!r}"
+        if is_classifier(model):
+            needed, given = f"{needed}, coding='one-vs-rest'", f"{given}, coding={model.coding!r}"
+        raise NotKnown(f"{what} is defined for {needed}; this model was fitted with {given}.")
     if problem is None:
         raise NotKnown(f"{what} needs the training rows, which a model does not keep after partial_fit or fit_chunks.")
     if problem.coefficients is not None:
