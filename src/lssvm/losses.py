@@ -46,6 +46,16 @@ class Loss:
     def dual(self, share: np.ndarray) -> np.ndarray:
         return share - 0.5 * share**2
 
+    @staticmethod
+    def stabilised(y: Any) -> Any:
+        """An increasing function of targets or means, on whose scale all targets of the same weight vary equally."""
+        return y
+
+    @staticmethod
+    def restored(values: Any) -> Any:
+        """The inverse of `stabilised`; 0 for values below its range."""
+        return values
+
 
 class Squared(Loss):
     """1/2 (1 - m)^2, the loss of the LS-SVM."""
@@ -109,9 +119,9 @@ LOSSES: dict[str, Loss] = {"squared": Squared(), "squared_hinge": SquaredHinge()
 
 
 class LogLink(Loss):
-    """Half the unit deviance of targets y >= 0 with means exp(f), whose variance is proportional to mean^power.
+    """Half the unit deviance of targets y >= 0 with means m = exp(f) and variances proportional to m^power.
 
-    With targets y/u, it is u^(power - 2) times as large.
+    With targets y/u, it is u^(power - 2) times as large. `stabilised` targets have the variance 1.
     """
 
     is_of_classes = False
@@ -119,43 +129,36 @@ class LogLink(Loss):
 
     def __init__(self, y: Array) -> None:
         self.y = y
+        self.size = y ** (2.0 - self.power)
+        self.sign = 3.0 - 2.0 * self.power
+
+    def value(self, margin: Array) -> Array:
+        xp, positive = arrays.namespace(margin), self.y > 0
+        ratio = self.sign * (margin - xp.log(xp.where(positive, self.y, 0.0 * self.y + 1.0)))
+        return xp.where(positive, self.size * (xp.expm1(xp.clip(ratio, None, FAR)) - ratio), self._mean(margin))
+
+    def slope(self, margin: Array) -> Array:
+        mean = self._mean(margin)
+        return (self.y - mean) * mean ** (1.0 - self.power)
+
+    def curvature(self, margin: Array) -> Array:
+        """m or, with the power 2, y/m, with a floor where a step would be far too long: see `Logistic.curvature`."""
+        curvature = self.y ** (self.power - 1.0) * self._mean(margin) ** self.sign
+        return arrays.namespace(margin).maximum(curvature, FLOOR * self.size + LEAST)
+
+    def third(self, margin: Array) -> Array:
+        above = self.curvature(margin) > FLOOR * self.size + LEAST
+        return arrays.namespace(margin).where(above, self.sign + 0.0 * margin, 0.0 * margin)
 
     @staticmethod
-    def stabilised(y: Any) -> Any:
-        """An increasing function of targets or means, on whose scale targets have the variance 1 (of weight 1)."""
-        raise NotImplementedError
-
-    @staticmethod
-    def restored(values: Any) -> Any:
-        """The inverse of `stabilised`, 0 for values below its range."""
-        raise NotImplementedError
+    def _mean(margin: Array) -> Array:
+        return arrays.namespace(margin).exp(arrays.namespace(margin).clip(margin, -FAR, FAR))
 
 
 class Poisson(LogLink):
     """exp(f) - y f plus a constant, of counts, or of rates weighted by their exposure."""
 
     power = 1.0
-
-    def value(self, margin: Array) -> Array:
-        xp, y = arrays.namespace(margin), self.y
-        ratio = margin - xp.log(xp.where(y > 0, y, 0.0 * y + 1.0))
-        return xp.where(y > 0, y * (xp.expm1(xp.clip(ratio, None, FAR)) - ratio), self._mean(margin))
-
-    def slope(self, margin: Array) -> Array:
-        return self.y - self._mean(margin)
-
-    def curvature(self, margin: Array) -> Array:
-        """The mean, with a floor where it is far below the target: see `Logistic.curvature`."""
-        return arrays.namespace(margin).maximum(self._mean(margin), FLOOR * self.y + LEAST)
-
-    def third(self, margin: Array) -> Array:
-        mean = self._mean(margin)
-        return arrays.namespace(margin).where(mean > FLOOR * self.y + LEAST, 0.0 * mean + 1.0, 0.0 * mean)
-
-    @staticmethod
-    def _mean(margin: Array) -> Array:
-        xp = arrays.namespace(margin)
-        return xp.exp(xp.clip(margin, None, FAR))
 
     @staticmethod
     def stabilised(y: Any) -> Any:
@@ -170,25 +173,6 @@ class Gamma(LogLink):
     """f + y exp(-f) plus a constant, of positive targets whose standard deviation is proportional to their mean."""
 
     power = 2.0
-
-    def value(self, margin: Array) -> Array:
-        ratio = arrays.namespace(margin).log(self.y) - margin
-        return arrays.namespace(margin).expm1(arrays.namespace(margin).clip(ratio, None, FAR)) - ratio
-
-    def slope(self, margin: Array) -> Array:
-        return self._ratio(margin) - 1.0
-
-    def curvature(self, margin: Array) -> Array:
-        """The target over the mean, with a floor: see `Logistic.curvature`."""
-        return arrays.namespace(margin).clip(self._ratio(margin), FLOOR, None)
-
-    def third(self, margin: Array) -> Array:
-        ratio = self._ratio(margin)
-        return arrays.namespace(margin).where(ratio > FLOOR, 0.0 * ratio - 1.0, 0.0 * ratio)
-
-    def _ratio(self, margin: Array) -> Array:
-        xp = arrays.namespace(margin)
-        return self.y * xp.exp(xp.clip(-margin, None, FAR))
 
     @staticmethod
     def stabilised(y: Any) -> Any:

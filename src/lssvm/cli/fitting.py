@@ -77,13 +77,10 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     for remark in remarks:
         say(remark)
     read = perf_counter()
-    loss = parameters.get("loss", "squared")
-    if roles.labels and loss in LINKED:
-        raise click.UsageError(f"--loss {loss} is for numbers, but {target!r} contains classes: omit it.")
-    misplaced = ["--loss"] * (loss not in ("squared", *LINKED)) + ["--coding"] * ("coding" in parameters)
+    misplaced = [name for name in ("loss", "coding") if parameters.get(name) not in (None, "squared", *LINKED)]
     if misplaced and not roles.labels:
         what = f"is for classification, but {target!r} contains numbers to predict"
-        raise click.UsageError(f"{misplaced[0]} {what}: omit it, or use --task classification.")
+        raise click.UsageError(f"--{misplaced[0]} {what}: omit it, or use --task classification.")
     if roles.are_counts:
         parameters.setdefault("loss", "poisson")
     model: Any = LSSVC(**parameters) if roles.labels else LSSVR(**parameters)

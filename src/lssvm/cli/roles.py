@@ -164,9 +164,8 @@ def plan(
     remarks = list(source.notes)
     are_counts = task == "count" or (task is None and _are_counts(scans[target]))
     if task is None and are_counts:
-        numbers = f"the whole numbers 0 to {scans[target].extremes[1]:.0f}, large ones rarely, as counts have"
-        other = "use --task classification if they are classes, --task regression for squared errors"
-        remarks.append(f"task: count ({target!r} has {numbers}; {other})")
+        other = "--task classification treats them as classes, --task regression minimises squared errors"
+        remarks.append(f"task: count ({target!r} has whole numbers from 0 on, large ones rarely; {other})")
     labels = _labels(source, target, scans[target], "regression" if are_counts else task, remarks)
     useless: dict[str, list[str]] = {}  # by the reason; the others have none
     for name in names:
@@ -190,23 +189,12 @@ def plan(
 
 
 def _are_counts(column: ColumnScan) -> bool:
-    """Whether few whole numbers from 0 on look like counts: there are at least four, and the largest are the rarest."""
-    values = column.values
-    if not (
-        column.is_number
-        and column.odd == column.truths == 0
-        and column.whole
-        and values
-        and 4 <= len(values) <= MOST_CLASSES
-    ):
+    """Whether all whole numbers from 0 to at least 3 occur, so few that they may be classes, and the last is rare."""
+    values, last = dict(column.values or {}), column.extremes[1]
+    plain = column.is_number and column.odd == column.truths == 0 and column.whole
+    if not plain or not 4 <= len(values) <= MOST_CLASSES or column.extremes != (0.0, len(values) - 1.0):
         return False
-    if column.extremes != (0.0, float(len(values) - 1)):  # numbers between them are missing, or others
-        return False
-    sizes = [size for _, size in sorted((number_of(value), size) for value, size in values.items())]
-    falling = sizes[sizes.index(max(sizes)) :]
-    chance = [2.0 * (size + 1.0) ** 0.5 for size in falling]
-    falls = all(later <= size + more for size, later, more in zip(falling, falling[1:], chance, strict=False))
-    return falls and sizes[-1] < RARE * sum(sizes)
+    return sum(size for value, size in values.items() if number_of(value) == last) < RARE * column.present
 
 
 def _labels(source: Source, target: str, column: ColumnScan, task: str | None, remarks: list[str]) -> str:

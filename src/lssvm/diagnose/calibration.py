@@ -122,8 +122,6 @@ def coverage_path(
     (array([0.5 , 0.8 , 0.9 , 0.95]), array([0.5 , 0.8 , 0.9 , 0.95]))
     """
     _check(model, "Interval coverage")
-    if not model.fitted_.is_least_squares:
-        raise NotKnown(f"Interval coverage without pairs of rows needs loss='squared', got loss={model.loss!r}.")
     tested = _tested(model, rows, "Interval coverage")
     found, table = distribution(model, "jackknife+", search=False).model, model.fitted_.members[0].training
     numbers, y = table.rows, arrays.to_numpy(table.y)[table.rows]
@@ -284,10 +282,10 @@ def coverage_by_region(
         inputs, targets = (arrays.to_numpy(values)[table.rows] for values in (table.X, table.y))
         if column is not None:  # its place among the encoded columns
             column = int(np.flatnonzero(model.fitted_.layout.sources == column % model.n_features_in_)[0])
-        half = found.loo_half_widths(coverage)
-        inside = (np.abs(found.residuals) <= half)[:, output]
-        predicted, low, high = (ends[:, output] for ends in found.model.loo_ends(targets, found.residuals, half))
-        width = high - low
+        residuals, half, loss = found.residuals[:, output], found.loo_half_widths(coverage)[:, output], found.model.loss
+        inside, roots = np.abs(residuals) <= half, np.ravel(found.model.roots)
+        middle, half = loss.stabilised(targets[:, output]) - residuals / roots, half / roots
+        predicted, width = loss.restored(middle), loss.restored(middle + half) - loss.restored(middle - half)
     else:
         ends = arrays.to_numpy(model.predict_interval(X, coverage))
         inputs, targets = arrays.to_numpy(X), np.asarray(arrays.to_numpy(y), dtype=float)

@@ -164,22 +164,16 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         return layout, X, targets, weights
 
     def _check_link(self, y: np.ndarray, weights: np.ndarray) -> None:
-        """Raise ValueError for targets that have no positive means."""
-        loss, is_count = f"loss={self.loss!r}", self.loss == "poisson"
+        """Raise ValueError for targets whose means have no logarithm."""
+        loss, wrong = f"loss={self.loss!r}", (y < 0) | (y <= 0) * (self.loss == "gamma")
         if y.shape[1] != 1:
-            found = f"{loss} takes one target, but y has {y.shape[1]} columns"
-            raise ValueError(f"{found}: fit one model for each (sklearn.multioutput.MultiOutputRegressor).")
-        wrong = np.flatnonzero(y[:, 0] < 0 if is_count else y[:, 0] <= 0)
-        if len(wrong):
-            remedy = "remove such rows, or use loss='squared'" if y.min() < 0 else "use loss='poisson', or remove them"
-            found = f"y contains {y[wrong[0], 0]:.6g} in row {wrong[0]} (counting from 0)"
-            raise ValueError(
-                f"{loss} needs {'non-negative' if is_count else 'positive'} targets, but {found}: {remedy}."
-            )
+            raise ValueError(f"{loss} takes one target, but y has {y.shape[1]} columns: fit one model for each.")
+        if wrong.any():
+            row, kind = int(np.argmax(wrong)), "positive" if self.loss == "gamma" else "non-negative"
+            remedy = "remove such rows, or use loss='squared'" if y[row] < 0 else "use loss='poisson'"
+            raise ValueError(f"{loss} needs {kind} targets, but y contains {y[row, 0]:.6g} in row {row}: {remedy}.")
         if len(y) and not (y[weights > 0] > 0).any():
-            raise ValueError(
-                f"{loss}: all targets of positive weight are 0, whose mean has no logarithm: use 'squared'."
-            )
+            raise ValueError(f"{loss}: all targets of positive weight are 0, whose mean has no logarithm.")
 
     @on_rows
     def predict(self, X: ArrayLike) -> Array:
@@ -252,8 +246,6 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         if method not in METHODS:
             raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
         check_coverage(coverage)
-        if method == "full":
-            self._require_squares("method='full'", "use method='auto'")
         if groups is not None and method in ("full", "cv+"):
             raise ValueError(f"groups cannot be combined with method={method!r}: use 'auto', or folds with 'cv+'.")
         X, rows = self._new_rows(X, "predict_interval")
@@ -326,7 +318,6 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         check_coverage(coverage)
         if arrays.is_dask(X):
             raise TypeError("confidence_interval takes rows in memory, but X is a Dask collection: pass one block.")
-        self._require_squares("confidence_interval", "use predict_interval")
         X, new = self._new_rows(X, "confidence_interval")
         first = self.fitted_.members[0]
         table, rows = first.training, first.training.rows
@@ -338,11 +329,6 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         found = self._distribution(search=False)
         inputs, y = arrays.take(table.X, rows), arrays.to_numpy(table.y)[rows]
         return self._shaped(confidence_bands(found, new, inputs, y, float(coverage), simultaneous=simultaneous), X)
-
-    def _require_squares(self, what: str, remedy: str) -> None:
-        """Raise ValueError for what needs values that are linear in the targets."""
-        if self.loss != "squared":
-            raise ValueError(f"{what} is defined for loss='squared', got loss={self.loss!r}: {remedy}.")
 
     def _new_rows(self, X: ArrayLike, method: str) -> tuple[Array, Array]:
         """Encoded new rows, and the same as arrays of the kind of the training rows."""

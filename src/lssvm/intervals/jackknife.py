@@ -38,7 +38,7 @@ MORE = 0.75
 class Jackknife:
     """The predictive distribution of a model: the values f_(i)(x) + s_(i)(x) r_i/s_(i)(x_i) for its l training rows i.
 
-    These values are on the scale of `LooModel.forward`; what follows from them is on that of the targets, apart from
+    These values are on the scale of the `LooModel`; what follows from them is on that of the targets, apart from
     results for the training rows.
 
     `residuals` r (l, k) are those of the model, unless its search was repeated without folds. `scale` s is the size of
@@ -77,7 +77,7 @@ class Jackknife:
                 else:
                     found = order_statistic(f - reach, n + 1 - rank), order_statistic(f + reach, rank)
                 ends[rows, :, output] = np.stack(found, axis=1)
-        return self.model.back(ends)
+        return np.asarray(self.model.loss.restored(ends))
 
     def _more(self, n: int, coverage: float) -> np.ndarray:
         """What is added to the rank (k,) where the scale varies: a part of a standard error of the number of rows.
@@ -100,14 +100,14 @@ class Jackknife:
             values = np.sort(centre + moved, axis=1)
             below, above = values[:, low - 1], values[:, np.minimum(low, n - 1)]
             found[rows, inside] = below + share * (above - below)
-        return self.model.back(found)
+        return np.asarray(self.model.loss.restored(found))
 
     def distribution(self, X: Array, y: np.ndarray) -> np.ndarray:
         """The distribution function at targets y (rows, outputs): (1/2 + number of smaller values)/(l + 1).
 
         Ties count half. The result lies strictly between 0 and 1.
         """
-        n, y = len(self.residuals), self.model.forward(y)
+        n, y = len(self.residuals), self.model.loss.stabilised(y)
         found = np.empty(y.shape)
         for rows, centre, moved in self._values(X):
             values, target = centre + moved, y[rows, None, :]

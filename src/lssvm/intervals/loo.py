@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import Array, cached_property
-from ..losses import LOG_LINKS, LogLink
+from ..losses import LOG_LINKS, LOSSES
 from ..problem import Factor, Fit, Problem
 from ..stream.sums import LooSample
 
@@ -18,13 +18,15 @@ from ..stream.sums import LooSample
 class LooModel:
     """A model, and the models without each of its l rows of positive weight; k outputs.
 
-    C, kernel, basis and weights are held fixed, so that f is linear in the targets.
+    C, kernel, basis and weights are held fixed, so that f is linear in the targets. With another loss than the squared
+    one, residuals and predictions are on the scale of ``loss.stabilised``.
     """
 
     fit: Fit
     results: Any  # which holds per-sample results,
     rows: Any  # and which of them are those of the l rows
     roots: Any = 1.0  # of the sample weights (l, 1), if residuals are multiplied by them
+    loss: Any = LOSSES["squared"]
 
     @cached_property
     def residuals(self) -> np.ndarray:
@@ -45,26 +47,13 @@ class LooModel:
         """f(x), (m, k)."""
         return arrays.to_numpy(self.fit.predict(X))
 
-    def forward(self, y: np.ndarray) -> np.ndarray:
-        """Targets or predictions on the scale of the residuals and of f."""
-        return y
-
-    def back(self, values: np.ndarray) -> np.ndarray:
-        """The inverse of `forward`."""
-        return values
-
     def rescaled(self, residuals: np.ndarray) -> np.ndarray:
-        """Residuals of the targets of the rows, on the scale of `forward`."""
+        """Residuals of the targets of the rows, on the scale of the model."""
         return residuals
-
-    def loo_ends(self, y: np.ndarray, residuals: np.ndarray, half: np.ndarray) -> list[np.ndarray]:
-        """Predictions of the rows from their residuals, and the ends of intervals of given half-widths, (l, k) each."""
-        middle, half = self.forward(y) - residuals / self.roots, half / self.roots
-        return [self.back(values) for values in (middle, middle - half, middle + half)]
 
     def smoother(self, X: Array) -> np.ndarray:
         """df(x)/dy_i, (m, l)."""
-        raise NotImplementedError
+        raise ValueError("This needs loss='squared': use predict_interval with another method.")
 
     def predictions(self, X: Array) -> np.ndarray:
         """f_(i)(x) of new rows, (m, l, k)."""
@@ -196,47 +185,31 @@ class FittedLoo(LooModel):
 
 @dataclass(frozen=True)
 class LinkedLoo(LooModel):
-    """The leave-one-out values of a model of counts or positive targets, on a scale on which these vary equally.
+    """The leave-one-out values of a model of counts or positive targets.
 
     They are those of the least-squares problem that is the last step of Newton's method. Residuals are multiplied by
     the square roots of the sample weights, as if all rows had the weight 1.
     """
 
-    problem: Problem
     step: FittedLoo
-
-    @property
-    def loss(self) -> type[LogLink]:
-        return LOG_LINKS[self.problem.loss]
-
-    @cached_property
-    def roots(self) -> np.ndarray:
-        return np.sqrt(arrays.to_numpy(self.problem.weights)[self.step.rows])[:, None]
-
-    def forward(self, y: np.ndarray) -> np.ndarray:
-        return np.asarray(self.loss.stabilised(y))
-
-    def back(self, values: np.ndarray) -> np.ndarray:
-        return np.asarray(self.loss.restored(values))
+    y: np.ndarray  # the targets of its rows
+    roots: np.ndarray
+    loss: Any
 
     def rescaled(self, residuals: np.ndarray) -> np.ndarray:
-        y = arrays.to_numpy(self.problem.y)[self.step.rows]
-        means = np.maximum(y - residuals, np.finfo(float).tiny)  # the smallest may be lost in the residuals
-        return np.asarray(self.roots * (self.forward(y) - self.forward(means)))
+        means = np.maximum(self.y - residuals, np.finfo(float).tiny)  # the smallest may be lost in the residuals
+        return np.asarray(self.roots * (self.loss.stabilised(self.y) - self.loss.stabilised(means)))
 
     @cached_property
     def residuals(self) -> np.ndarray:
-        y, z = (arrays.to_numpy(problem.y)[self.step.rows] for problem in (self.problem, self.step.problem))
-        return self.rescaled(y - np.exp(z - self.step.residuals))
-
-    def predict(self, X: Array) -> np.ndarray:
-        return self.forward(np.exp(self.step.predict(X)))
+        z = arrays.to_numpy(self.step.problem.y)[self.step.rows]
+        return self.rescaled(self.y - np.exp(z - self.step.residuals))
 
     def predictions(self, X: Array) -> np.ndarray:
-        return self.forward(np.exp(self.step.predictions(X)))
+        return np.asarray(self.loss.stabilised(np.exp(self.step.predictions(X))))
 
     def folds(self, labels: np.ndarray) -> LinkedLoo:
-        return LinkedLoo(self.problem, self.step.folds(labels))
+        return replace(self, step=self.step.folds(labels))
 
 
 def loo_model(problem: Problem, fit: Fit) -> LooModel:
@@ -245,7 +218,9 @@ def loo_model(problem: Problem, fit: Fit) -> LooModel:
         return FittedLoo(problem, fit)
     means = problem.y - fit.residuals
     step = problem.working(arrays.namespace(means).log(means)).replace(C=fit.C)
-    return LinkedLoo(problem, FittedLoo(step, step.solve()))
+    _, _, y, weights = problem.positive_rows()
+    roots = np.sqrt(arrays.to_numpy(weights))[:, None]
+    return LinkedLoo(FittedLoo(step, step.solve()), arrays.to_numpy(y), roots, LOG_LINKS[problem.loss])
 
 
 @dataclass(frozen=True)
@@ -291,18 +266,11 @@ class StackedLoo(LooModel):
     def predict(self, X: Array) -> np.ndarray:
         return self._sum(lambda part: part.predict(X))
 
-    def forward(self, y: np.ndarray) -> np.ndarray:
-        return self.parts[0].forward(y)
-
-    def back(self, values: np.ndarray) -> np.ndarray:
-        return self.parts[0].back(values)
-
     def rescaled(self, residuals: np.ndarray) -> np.ndarray:
         return self.parts[0].rescaled(residuals)
 
-    @property
-    def roots(self) -> Any:
-        return self.parts[0].roots
+    def __post_init__(self) -> None:
+        vars(self).update(loss=self.parts[0].loss, roots=self.parts[0].roots)
 
     def predictions(self, X: Array) -> np.ndarray:
         return self._sum(lambda part: part.predictions(X))

@@ -18,7 +18,7 @@ from ..coding import pair_losses, pair_rows, pairs_of, platt_targets, softmax_sl
 from ..kernels import Kernel
 from ..losses import LOSSES
 from ..problem import Problem
-from ..system import BatchedPairs, Binary, BinaryProblem
+from ..system import BatchedPairs, BinaryProblem
 from .choose_C import error_rate, mean_loss, ridge_unit
 from .constants import CONSTANTS
 from .widths import FAILED, Candidate, Criterion
@@ -30,8 +30,9 @@ SLOPE_CENTRE = 0.5  # The prior on the log slope has this mean.
 C_CENTRE = math.log(30.0)  # The prior on log C has this mean.
 C_SPREAD = 3.0  # The priors on log C and on the log slope have this standard deviation.
 C_RANGE = (-12.0, 23.0)  # The values of log C are in this range.
-
-DIGITS = math.log(1e3)  # The largest C of exponentials is smaller by this, because their systems lose more digits.
+SMALLEST = 1e-100  # A constant kernel has no variance.
+VARIANCE_CENTRE = 1.0  # The prior on the log variance of log means has this mean,
+VARIANCE_SPREAD = 1.2  # and this standard deviation: log means rarely vary by more than a few units.
 
 
 class LooError(Criterion):
@@ -78,36 +79,37 @@ class LooError(Criterion):
 
 
 class LooDeviance(LooError):
-    """rows/2 * log of the mean leave-one-out deviance of counts or positive targets, normalised to the mean 1.
+    """rows/2 * log of the mean leave-one-out deviance of counts or positive targets, minus the log of a prior.
 
-    This is minus the logarithm of the quasi-likelihood with the best dispersion.
+    The first term is minus the logarithm of the quasi-likelihood with the best dispersion. In the prior, the variance of
+    log means, C times that of the kernel over the rows, is log-normal: few counts hardly bound it from above.
     """
 
     def gradient(self, candidate: Candidate) -> tuple[float, np.ndarray, float]:
-        X, (K, binary, fit, total) = self.problem.X, self._solved(candidate, inverse=True)
+        X, (K, binary, fit, value, in_prior, variance) = self.problem.X, self._solved(candidate, inverse=True)
+        total = float(self.weights @ binary.loss.value(fit.loo))
         slopes = -self.scale / total * self.weights * binary.loss.slope(fit.loo)
         G, in_C = binary.loo_gradient(fit, K, slopes)
-        return self.scale * math.log(total / self.weights.sum()), candidate.kernel.gradient(X, X, G), in_C
+        G += in_prior / (variance * len(K)) * (np.eye(len(K)) - 1.0 / len(K))
+        return value, candidate.kernel.gradient(X, X, G), in_C + in_prior
 
     def value(self, candidate: Candidate) -> float:
-        return self.scale * math.log(self._solved(candidate)[-1] / self.weights.sum())
+        return self._solved(candidate)[3]
 
-    def range_of_C(self, candidate: Candidate) -> tuple[float, float]:
-        low, high = super().range_of_C(candidate)
-        return low, high - DIGITS
-
-    def _solved(
-        self, candidate: Candidate, *, inverse: bool = False
-    ) -> tuple[np.ndarray, BinaryProblem, Binary, float]:
-        """Return the kernel matrix or whitened columns, the problem, its solution, half the deviance."""
+    def _solved(self, candidate: Candidate, *, inverse: bool = False) -> Any:
+        """Return the kernel matrix or whitened columns, the problem, its solution, the value and the prior's slope."""
         self.record.evaluations += 1
         problem = self.problem.replace(kernel=candidate.kernel, C=candidate.C)
         (inputs, whitening), binary = problem.binary_inputs(), problem.binary()
         fit = binary.solve(inputs, dual=whitening is None, inverse=inverse)
-        total = float(self.weights @ binary.loss.value(fit.loo))
-        if not 0.0 < total < math.inf:
+        mean = float(self.weights @ binary.loss.value(fit.loo) / self.weights.sum())
+        if not 0.0 < mean < math.inf:
             raise NumericalError("The leave-one-out deviance is not positive and finite.")
-        return inputs, binary, fit, total
+        variance = float(np.var(inputs, axis=0).sum() if whitening else inputs.diagonal().mean() - inputs.mean())
+        variance = max(variance, SMALLEST)
+        deviation = math.log(candidate.C * variance) - VARIANCE_CENTRE
+        value = self.scale * math.log(mean) + 0.5 * (deviation / VARIANCE_SPREAD) ** 2
+        return inputs, binary, fit, value, deviation / VARIANCE_SPREAD**2, variance
 
 
 class BinaryTargets:
