@@ -2,13 +2,13 @@
 
     python -m benchmarks.missing --data FOLDER [--splits 0 1 2] [--jobs N]
 
-FOLDER/tables holds CSV files (see `benchmarks.frames`), of which those with empty cells in columns of numbers count.
-From the sets of up to 600 rows and 30 columns in FOLDER/numbers.npz and FOLDER/classes.npz (see `benchmarks.tables`),
-cells of columns with at least eight different values are removed: 15 % at random, or 60 % of the highest quarter of the
-values. The default models are fitted three times, and the fit with the smallest leave-one-out error is a fourth
-contender. Errors are RMSE or, for classes, log loss: means over the splits of a set, over those of the first encoding.
-Prints, as Markdown, the geometric mean over the sets with its 90 % interval by bootstrap, and the smallest and the
-largest ratio.
+FOLDER/tables holds CSV files (see `benchmarks.raw_tables`), of which those with empty cells in columns of numbers
+count. From the sets of up to 600 rows and 30 columns in FOLDER/numbers.npz and FOLDER/classes.npz (see
+`benchmarks.tables`), cells of columns with at least eight different values are removed: 15 % at random, or 60 % of the
+highest quarter of the values. The default models are fitted three times, and the fit with the smallest leave-one-out
+error is a fourth contender. Errors are RMSE or, for classes, log loss: means over the splits of a set, over those of
+the first encoding. Prints, as Markdown, the geometric mean over the sets with its 90 % interval by bootstrap, and the
+smallest and the largest ratio.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from lssvm import LSSVC, LSSVR, diagnose
 
-from .frames import read
+from .raw_tables import read
 from .tuning import table
 
 SHARED, MEDIAN, OWN = "median, indicator of the same width", "median alone", "median, indicator of its own width"

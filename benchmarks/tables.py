@@ -3,15 +3,13 @@
     python -m benchmarks.tables classes --data FOLDER [--splits 0 1 2] [--sets NAME ...] [--jobs N]
     python -m benchmarks.tables numbers --data FOLDER [--splits 0 1 2] [--sets NAME ...] [--jobs N]
     python -m benchmarks.tables leaderboard --data FOLDER [--jobs N] [--records FILE]
-    python -m benchmarks.tables frames --data FOLDER [--splits 0 1 2 3 4] [--sets NAME ...] [--jobs N]
 
-The last two run `benchmarks.leaderboard`, which writes docs/leaderboard.md, and `benchmarks.frames`. FOLDER/classes.npz
-and FOLDER/numbers.npz hold name/X, name/y and name/masks (rows x splits, True for test rows); FOLDER/peers.csv the
-columns set, split, model, error, log_loss and fit_cpu_seconds. Errors are error rates, or RMSE over the standard
-deviation of the training targets. A split without the peers that every set needs ("lightgbm" and "lssvm 0.1.0"; for
-classes also "svm tuned" and "random forest") is skipped; other peers count where they were measured. Errors are means
-over the splits of a set; ratios and ranks are those of the means. Seconds are the process time of `fit`, with one BLAS
-thread. Prints Markdown.
+The last one runs `benchmarks.leaderboard`, which writes docs/leaderboard.md. FOLDER/classes.npz and FOLDER/numbers.npz
+hold name/X, name/y and name/masks (rows x splits, True for test rows); FOLDER/peers.csv the columns set, split, model,
+error, log_loss and fit_cpu_seconds. Errors are error rates, or RMSE over the standard deviation of the training
+targets. A split without the peers that every set needs ("lightgbm" and "lssvm 0.1.0"; for classes also "svm tuned" and
+"random forest") is skipped; other peers count where they were measured. Errors are means over the splits of a set;
+ratios and ranks are those of the means. Seconds are the process time of `fit`, with one BLAS thread. Prints Markdown.
 """
 
 from __future__ import annotations
@@ -26,7 +24,6 @@ from typing import NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-from .frames import frames
 from .records import (
     EPS,
     FOREST,
@@ -191,18 +188,15 @@ def worst_set(means: dict[str, dict[str, Record]], test_rows: dict[str, int]) ->
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", choices=["classes", "numbers", "leaderboard", "frames"])
+    parser.add_argument("table", choices=["classes", "numbers", "leaderboard"])
     parser.add_argument("--data", type=Path, required=True, help="the folder of the sets and of peers.csv")
-    parser.add_argument("--splits", type=int, nargs="+", help="0 1 2, and 0 to 4 for frames, unless given")
+    parser.add_argument("--splits", type=int, nargs="+", help="0 1 2, unless given")
     parser.add_argument("--sets", nargs="+", default=[], metavar="NAME", help="all, unless given")
     parser.add_argument("--jobs", type=int, default=1, help="fits at a time")
     parser.add_argument("--records", type=Path, default=RECORDS, help="leaderboard: a CSV file; what it has is not run")
     options = parser.parse_args(arguments)
-    few = [0, 1, 2, 3, 4] if options.table == "frames" else [0, 1, 2]
-    chosen = options.data, options.splits or few, options.sets, options.jobs
-    if options.table == "frames":
-        frames(*chosen)
-    elif options.table == "classes":
+    chosen = options.data, options.splits or [0, 1, 2], options.sets, options.jobs
+    if options.table == "classes":
         classes(*chosen)
     elif options.table == "numbers":
         numbers(*chosen)

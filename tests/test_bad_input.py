@@ -100,9 +100,9 @@ def test_bad_data(model, y, name):
     refuse(model, (bad_X, y, weights), error or (ValueError, TypeError), pattern)
 
 
-def test_dates_in_a_frame():
+def test_durations_in_a_frame():
     pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(X).assign(day=pd.Timestamp("2020-02-29"))
+    frame = pd.DataFrame(X).assign(day=pd.Timedelta("1D"))
     frame.columns = [*map(str, range(X.shape[1])), "day"]
     refuse(LSSVR(), (frame, Y), TypeError, r"column 'day'.*convert")
 
@@ -125,14 +125,20 @@ def frames_of_days():
         yield from (pa.table({"t": pa.array(values)}), pa.table({"x": Y, "t": pa.array(values)}))
 
 
-def test_dates_and_durations_are_refused_at_fit_and_predict():
+def test_durations_and_dates_among_numbers_are_refused_at_fit_and_predict():
     pattern = "X.*whose numeric values depend on their unit: convert them"
     fitted = {columns: LSSVR(**GIVEN).fit(X[:, :columns], Y) for columns in (1, 2)}
     for times in frames_of_days():
-        refuse(LSSVR(**GIVEN), (times, Y), TypeError, pattern)
-        refuse(LSSVC(**GIVEN), (times, LABELS), TypeError, pattern)
-        with pytest.raises(TypeError, match=pattern):
-            LSSVR(**GIVEN).fit_chunks([(times, Y)])
+        types = [
+            str(kind).lower() for kind in getattr(times, "dtypes", getattr(getattr(times, "schema", 0), "types", ()))
+        ]
+        if types and not any("duration" in kind or "timedelta" in kind for kind in types):
+            assert "dates" in LSSVR(**GIVEN).fit(times, Y).columns_["t"]
+        else:
+            refuse(LSSVR(**GIVEN), (times, Y), TypeError, pattern)
+            refuse(LSSVC(**GIVEN), (times, LABELS), TypeError, pattern)
+            with pytest.raises(TypeError, match=pattern):
+                LSSVR(**GIVEN).fit_chunks([(times, Y)])
         with pytest.raises(TypeError, match=pattern):
             fitted[np.shape(times)[1]].predict(times)
 
@@ -611,12 +617,11 @@ def test_fuzz(part):
     assert fitted >= 3
 
 
-def test_dates_in_any_cell_are_refused():
+def test_dates_in_any_cell_of_numbers_are_refused():
     day = np.datetime64("2000-01-01")
     rows = [[float(i), 1.0 if i == 0 else day + np.timedelta64(i, "D")] for i in range(5)]
-    frame = pd.DataFrame(
-        {"a": np.arange(5.0), "t": pd.Series([day + np.timedelta64(i, "D") for i in range(5)], dtype=object)}
-    )
+    cells = [day + np.timedelta64(i, "D") if i else 1.0 for i in range(5)]
+    frame = pd.DataFrame({"a": np.arange(5.0), "t": pd.Series(cells, dtype=object)})
     for X, where in ((rows, "X contains"), (frame, "X: column 't' contains")):
         with pytest.raises(TypeError, match=f"{where} .*depend on their unit"):
             LSSVR(kernels.RBF(1.0), C=1.0).fit(X, np.arange(5.0))
@@ -710,10 +715,7 @@ def test_missing_texts_are_refused():
 
 def test_arguments_that_fit_does_not_take_are_refused_by_name():
     for estimator, y in ((LSSVR(**GIVEN), np.arange(N)), (LSSVC(**GIVEN), np.arange(N) % 2)):
-        name = type(estimator).__name__
-        with pytest.raises(TypeError, match=rf"{name}\.fit\(\) does not take groups: .*not supported yet.*KFold"):
-            estimator.fit(X, y, groups=np.arange(N))
-        with pytest.raises(TypeError, match=rf"{name}\.fit\(\) does not take eval_set\.$"):
+        with pytest.raises(TypeError, match=r"fit\(\) got an unexpected keyword argument 'eval_set'"):
             estimator.fit(X, y, eval_set=(X, y))
 
 

@@ -23,6 +23,7 @@ from benchmarks import (
     leaderboard,
     loo_classes,
     missing,
+    raw_tables,
     records,
     tables,
 )
@@ -232,22 +233,46 @@ def test_raw_tables(tmp_path, capsys):
     pd.DataFrame({"colour": colour, "x": np.where(x > 1, np.nan, x), "y": x + (colour == "red")}).to_csv(
         tmp_path / "tables" / "numbers.csv", index=False
     )
-    tables.main(["frames", "--data", str(tmp_path), "--splits", "0"])
-    shown = capsys.readouterr().out
-    assert "| words | 90 x 2, " in shown
-    assert "1 | error rate | 0.000 |" in shown
-    assert "| 2 sets, 2 splits |" in shown
-    with pytest.raises(SystemExit, match="no CSV file"):
-        tables.main(["frames", "--data", str(tmp_path), "--sets", "absent"])
+    given = ["--data", str(tmp_path), "--splits", "0", "--rows", "60"]
+    raw_tables.main(given)
+    shown = [[cell.strip() for cell in line.split("|")[1:-1]] for line in capsys.readouterr().out.splitlines()]
+    rows = {(row[0], row[2]): row for row in shown[2:] if row}
+    assert {name for name, _ in rows} == {*raw_tables.GENERATED, "words", "numbers"}
+    assert rows["words", "error rate"][1:4] == ["90 x 2", "error rate", "0.000"]
+    assert 0.0 <= float(rows["fraud", "1 - average precision"][3]) <= 1.0
+    shop = [float(cell) for cell in rows["shop", "RMSE / std"][3:7]]
+    assert shop[3] == pytest.approx(shop[0] / shop[1], abs=0.02)
+    with pytest.raises(SystemExit):
+        raw_tables.main([*given, "--sets", "absent"])
+    assert "there is no table 'absent': choose from shop, " in capsys.readouterr().err
+
+
+def test_generated_tables_are_what_they_say():
+    pd = pytest.importorskip("pandas")
+    draw = np.random.RandomState(0)
+    columns, y, by_hand = raw_tables.shop(draw, 2000)
+    assert any("," in cell for cell in columns["price"])
+    amounts = [float(cell.strip("$").replace(",", "")) for cell in columns["price"]]
+    assert amounts == pytest.approx(by_hand["price"])
+    net = by_hand["price"] * (1 - by_hand["discount"] / 100)
+    assert np.corrcoef(net, y)[0, 1] ** 2 > 0.99
+    assert np.mean(raw_tables.fraud(draw, 2000)[1] == "fraud") == pytest.approx(0.01, abs=0.001)
+    names = raw_tables.shops(draw, 2000)[0]["shop"]
+    assert len(set(names)) == 300
+    codes = raw_tables.prepared(pd.DataFrame({"shop": names, "few": ["b", "a", *"a" * 3998]}))
+    assert dict(zip(codes["shop"], names, strict=True)) == dict(enumerate(sorted(set(names))))
+    assert list(codes["few"].cat.categories) == ["a", "b"]
+    assert 0.5 < np.mean(raw_tables.counts(draw, 2000)[1]) < 3.0
 
 
 def test_encodings_of_missing_numbers(tmp_path, capsys):
     """Targets that depend on which cells are missing need the indicator."""
     draw = np.random.RandomState(0)
     x = draw.normal(size=(90, 1))
-    y = np.where(draw.rand(90) < 0.3, 2.0, 0.1 * x[:, 0])
+    absent = draw.rand(90) < 0.3
+    y = np.where(absent, 2.0, 0.1 * x[:, 0]) + 0.03 * draw.normal(size=90)  # without noise all errors are rounding
     (tmp_path / "tables").mkdir()
-    cells = ["" if target == 2.0 else repr(float(cell)) for cell, target in zip(x[:, 0], y, strict=True)]
+    cells = ["" if gone else repr(float(cell)) for cell, gone in zip(x[:, 0], absent, strict=True)]
     lines = [f"{cell},{target}" for cell, target in zip(cells, y, strict=True)]
     (tmp_path / "tables" / "holes.csv").write_text("\n".join(["x,y", *lines, ""]), encoding="utf-8")
     masks = np.arange(90)[:, None] % 5 == 0

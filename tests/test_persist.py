@@ -322,10 +322,10 @@ def test_chunks(path):
 
 def test_own_learned_attributes_travel(path):
     model = LSSVR(kernels.Linear(), C=1.0).fit(X, Y[:, 0])
-    model.columns_ = {"names": ["a", "b"], 3: (1, np.inf, None), "codes": np.arange(4, dtype=np.int8)}
+    model.words_ = {"names": ["a", "b"], 3: (1, np.inf, None), "codes": np.arange(4, dtype=np.int8)}
     model.found_ = Bunch(sizes=np.array([True, False]), nothing=float("nan"))
     read = round_trip(model, path)
-    same((model.columns_, model.found_), (read.columns_, read.found_))
+    same((model.words_, model.found_), (read.words_, read.found_))
 
 
 # The file -------------------------------------------------------------------------------------------------------------

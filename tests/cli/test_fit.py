@@ -82,6 +82,36 @@ def test_loss_and_coding_of_a_classifier(run, folder):
     assert [str(module["predict"](row[:2])) for row in rows] == expected
 
 
+DECADES = [(*row, str(age // 10)) for row, age in zip(ROWS, AGE, strict=True)]
+
+
+def test_groups_are_left_out_together(run, folder):
+    (folder / "decades.csv").write_text(lines(DECADES, (*NAMES, "decade")))
+    result = run("fit", "decades.csv", "-y", "price", "-o", "g.lssvm", "--group", "decade")
+    assert result.exit_code == 0, result.output
+    model, expected = load("g.lssvm"), LSSVR().fit(people(), PRICE, groups=AGE // 10)
+    np.testing.assert_allclose(model.loo_residuals_, expected.loo_residuals_, rtol=1e-6, atol=1e-6)
+    assert list(model.feature_names_in_) == ["age", "city"]
+    table = read_table(result.stdout)
+    assert table["group"] == "decade"
+    assert float(table["leave-group-out RMSE"]) == pytest.approx(diagnose.scores(model)["rmse"], rel=1e-3)
+
+
+def test_groups_that_are_refused(run, folder, monkeypatch):
+    (folder / "decades.csv").write_text(lines(DECADES, (*NAMES, "decade")))
+    result = run("fit", "decades.csv", "-y", "price", "-o", "g.lssvm", "--group", "price")
+    assert result.exit_code == 2
+    assert "--group 'price': this is the target (-y); give another column." in result.stderr
+    (folder / "gaps.csv").write_text(lines([*DECADES, (*ROWS[0], "")], (*NAMES, "decade")))
+    result = run("fit", "gaps.csv", "-y", "price", "-o", "g.lssvm", "--group", "decade")
+    assert result.exit_code == 1
+    assert "column 'decade' of gaps.csv has 1 missing cells: give every row a group." in result.stderr
+    monkeypatch.setattr(cli.fitting, "MEMORY_SHARE", 0.0)
+    result = run("fit", "decades.csv", "-y", "price", "-o", "g.lssvm", "--group", "decade")
+    assert result.exit_code == 1
+    assert "--group needs all 60 rows in memory" in result.stderr
+
+
 def test_loss_and_coding_are_options_of_classification(run, folder):
     for option, value in (("--loss", "logistic"), ("--coding", "one-vs-one")):
         result = run("fit", "people.csv", "-y", "price", "-o", "m.lssvm", option, value)
@@ -263,3 +293,28 @@ def test_memory_that_holds_copies_of_files_counts_as_free(tmp_path, monkeypatch)
     assert 2**20 < cli.fitting._free_memory() < 2**50
     table.unlink()
     assert 2**20 < cli.fitting._free_memory() < 2**50
+
+
+def test_counts(run, folder):
+    """--task count is --loss poisson, and so are targets that look like counts."""
+    draw = np.random.RandomState(0)
+    x = draw.uniform(-2, 2, 120)
+    y = draw.poisson(np.exp(0.5 * x))
+    rows = [(f"{a:.4f}", str(b)) for a, b in zip(x, y, strict=True)]
+    (folder / "counts.csv").write_text(lines(rows, ("x", "visits")), encoding="utf-8")
+    for options in ((), ("--task", "count"), ("--loss", "poisson")):
+        result = run("fit", "counts.csv", "-y", "visits", "-o", "m.lssvm", *options)
+        assert result.exit_code == 0, result.output
+        assert load("m.lssvm").loss == "poisson"
+        assert read_table(result.stdout)["task"] == "count"
+        assert ("task: count ('visits' has" in result.stderr) == (not options)
+    loaded, direct = load("m.lssvm"), LSSVR(loss="poisson").fit(x.round(4)[:, None], y)
+    np.testing.assert_allclose(loaded.loo_predictions_, direct.loo_predictions_, rtol=1e-12)
+    predicted = run("predict", "m.lssvm", "counts.csv", "--interval", "0.9")
+    assert min(float(line.split(",")[1]) for line in predicted.stdout.splitlines()[1:]) >= 0.0
+    result = run("fit", "counts.csv", "-y", "visits", "-o", "m.lssvm", "--loss", "gamma")
+    assert result.exit_code == 1
+    assert "loss='gamma' needs positive targets, but y contains 0" in result.stderr
+    result = run("fit", "people.csv", "-y", "city", "-o", "m.lssvm", "--loss", "poisson")
+    assert result.exit_code == 1
+    assert "--task classification" in result.stderr

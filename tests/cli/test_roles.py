@@ -10,6 +10,7 @@ from cli_cases import AGE, PRICE, ROWS, lines, planned, rounding
 from lssvm import load
 from lssvm.cli.reading import open_table
 from lssvm.cli.roles import plan, scan
+from lssvm.tables.formats import Format
 
 
 # What a column is -----------------------------------------------------------------------------------------------------
@@ -31,6 +32,36 @@ def test_task_is_guessed_from_the_target(folder, values, task, labels):
     roles, _, remarks = planned(lines(rows, ("x", "y")), folder)
     assert roles.labels == labels
     assert any(remark.startswith(f"task: {task}") for remark in remarks)
+
+
+COUNTS = [0] * 30 + [1] * 25 + [2] * 10 + [3] * 4 + [4] * 1
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "task", "labels"),
+    [
+        (COUNTS, {}, "count", ""),
+        (COUNTS, {"task": "classification"}, None, "number"),
+        (COUNTS, {"task": "regression"}, None, ""),
+        ([v for v in COUNTS if v < 3], {}, "classification", "number"),  # too few
+        ([v for v in COUNTS if v != 2], {}, "classification", "number"),  # a number is missing
+        ([v + 1 for v in COUNTS], {}, "classification", "number"),
+        ([v % 5 for v in range(70)], {}, "classification", "number"),  # all are as frequent
+        ([*COUNTS, *range(20)], {}, "regression", ""),
+        ([v + 0.5 for v in COUNTS] * 9, {}, "regression", ""),
+    ],
+)
+def test_counts_are_not_taken_for_classes(folder, values, options, task, labels):
+    rows = lines([(f"{i}.5", str(v)) for i, v in enumerate(values)], ("x", "y"))
+    roles, _, remarks = planned(rows, folder, **options)
+    said = [remark for remark in remarks if remark.startswith("task:")]
+    assert roles.labels == labels
+    assert roles.are_counts == (task == "count")
+    assert len(said) == (task is not None)
+    if task is not None:
+        assert said[0].startswith(f"task: {task}")
+        assert ("--task" in said[0]) == (task == "count" or min(values) == 0 or bool(labels))
+    assert planned(rows, folder, task="count")[0].are_counts
 
 
 @pytest.mark.parametrize(
@@ -109,30 +140,40 @@ def test_batches_of_any_size_and_type_are_scanned_alike(folder):
     assert not scans["lists"].usable
 
 
-def test_dates_are_dropped_and_numbers_with_units_are_reported(folder):
+def test_dates_and_numbers_with_units_are_read(folder):
     def column(i):
         return f"2021-{i % 12 + 1:02d}-{i % 28 + 1:02d}", f"{i % 20}.5%", f"H{i % 25}", f"1{'ab'[i % 2]}"
 
     rows = [(*column(i), str(i / 3)) for i in range(40)]
     names = ("sold on", "share", "id", "grade", "y")
-    roles, _, remarks = planned(lines(rows, names), folder)
-    assert roles.inputs == {"share": True, "id": True, "grade": True}
-    text = "\n".join(remarks)
-    assert "column 'sold on' is dropped: dates ('2021-01-01'); use numbers" in text
-    odd = "column {!r} is treated as text, because {} of 40 values are not numeric, such as {!r}: write plain numbers"
-    assert odd.format("share", 40, "0.5%") in text
-    assert sum("plain numbers" in remark for remark in remarks) == 1
+    roles, _, _ = planned(lines(rows, names), folder)
+    assert roles.inputs == {"sold on": False, "share": False, "id": True, "grade": True}
+    assert roles.formats == {"sold on": Format("ymd"), "share": Format(".", "%")}
     mixed = [(f"({i}.5)" if i % 2 else f"{i}.5", *row) for i, row in enumerate(rows)]
-    _, _, remarks = planned(lines(mixed, ("account", *names)), folder)
-    assert odd.format("account", 20, "(1.5)") in "\n".join(remarks)
+    assert planned(lines(mixed, ("account", *names)), folder)[0].formats["account"] == Format(".")
     roles, _, _ = planned(lines(rows, names), folder, categorical=["sold on"])
     assert list(roles.inputs) == list(names[:4])
+    assert list(roles.formats) == ["share"]
     _, _, remarks = planned(lines(rows, names), folder, target="grade")
     assert any(remark.startswith("task: classification ('grade' has 2 classes: 1a, 1b") for remark in remarks)
 
 
+def test_texts_that_differ_and_are_nearly_numbers_are_not_lost(folder):
+    rows = [(f"${i},{i:03}.50", str(i / 3)) for i in range(1, 60)]
+    spoilt = [*rows, ("about $5", "2")]
+    with pytest.raises(ValueError, match=r"column 'x' contains numbers and 'about \$5' in row 61: .*--categorical x"):
+        planned(lines([(f'"{x}"', y) for x, y in spoilt], ("x", "y")), folder)
+    rows = [(f"{i} {['kg', 'g'][i % 7 == 3]}", str(i / 3)) for i in range(1, 60)]
+    with pytest.raises(ValueError, match="numbers with different units, '1 kg' in row 2 and '3 g' in row 4"):
+        planned(lines(rows, ("x", "y")), folder)
+    rows = [(f"{i % 12} {['kg', 'g'][i % 12 == 3]}", str(i / 3)) for i in range(60)]
+    roles, _, remarks = planned(lines(rows, ("x", "y")), folder)
+    assert roles.inputs == {"x": True}
+    assert any("different units" in remark and remark.endswith("treated as text") for remark in remarks)
+
+
 def test_doubts_are_reported(folder):
-    rows = [(f"199105{i % 28 + 3:02d}", ["Yes", "no", "yes "][i % 3]) for i in range(2000)]
+    rows = [(f"199105{i % 28 + 3:02d}", ["Ja", "nein", "ja "][i % 3]) for i in range(2000)]
     names = ("day", "smoker")
     text = lines([(*row, str(i % 2)) for i, row in enumerate(rows)], (*names, "y"))
     roles, _, remarks = planned(text, folder)
@@ -140,7 +181,7 @@ def test_doubts_are_reported(folder):
     assert [remark for remark in remarks if remark.startswith("column ")] == [
         "column 'day' looks like dates written as numbers (19910503): use e.g. the year or the days since the first, "
         "or drop it with --drop day",
-        "column 'smoker' contains 'Yes' and 'yes': are they the same?",
+        "column 'smoker' contains 'Ja' and 'ja': are they the same?",
     ]
 
 

@@ -32,6 +32,7 @@ CODINGS = click.Choice(["auto", "one-vs-rest", "one-vs-one"])
 CLASS_LOSSES, LINKED = ("auto", "squared", "squared_hinge", "logistic"), ("poisson", "gamma")
 ROBUST = click.Choice(["hampel", "huber", "logistic", "myriad"])
 MISSING = "Fill in missing cells, or drop their rows."
+GROUP = "Leave out the rows with the same value of this column together: for predictions of new groups."
 PICTURE = "File for the picture; its extension determines the format."
 TASK = "Inferred by default; count means --loss poisson."
 LOSS = "poisson (counts, rates) or gamma (positive targets), else that of a classifier; chosen by default."
@@ -46,6 +47,7 @@ CODING = "How several classes are separated; chosen by leave-one-out by default.
 @click.option("--task", type=click.Choice(["regression", "count", "classification"]), help=TASK)
 @click.option("--drop", multiple=True, metavar="COLUMN", help="A column to ignore; may be repeated.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="A categorical column; may be repeated.")
+@click.option("--group", metavar="COLUMN", help=GROUP)
 @click.option("--missing", type=click.Choice(["fill", "drop"]), default="fill", show_default=True, help=MISSING)
 @click.option("--robust", type=ROBUST, help="Give less weight to outliers.")
 @click.option("--loss", type=click.Choice([*CLASS_LOSSES, *LINKED]), help=LOSS)
@@ -68,7 +70,7 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     from .roles import Rows, plan
 
     start = perf_counter()
-    columns = {name: options.pop(name) for name in ("task", "drop", "categorical")}
+    columns = {name: options.pop(name) for name in ("task", "drop", "categorical", "group")}
     parameters = {name: given for name in ("loss", "coding", "robust") if (given := options.pop(name))}
     source = open_table(data, **options)
     if parameters.get("loss") in LINKED:
@@ -90,7 +92,10 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     file = source.name if data == "-" else os.path.basename(os.path.abspath(data))
     task = "classification" if roles.labels else "count" if model.loss == "poisson" else "regression"
     model.table_ = {"target": target, "task": task, "source": file, "model": output.name, "row": source.first_row}
+    model.table_ |= {"group": roles.group} if roles.group else {}
     doubts = [remark for remark in remarks if remark.startswith("column")] + raised
+    if target in roles.formats:
+        model.table_["formats"] = {target: (roles.formats[target].style, roles.formats[target].unit)}
     model.table_ |= {"dropped": rows.dropped, "warnings": doubts, "seconds": seconds}
     save(model, output)
     result = model_facts(model)
@@ -152,24 +157,30 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> list[str]:
     texts = [scans[name].counts for name, is_text in inputs.items() if is_text]
     n_columns = len(inputs) + sum(MOST_VALUES if own is None else min(len(own), MOST_VALUES) for own in texts)
     n_rows, chunked = target.rows, _needs_chunks(target.rows, n_columns)
+    if chunked and rows.roles.group is not None:
+        raise MemoryError(f"--group needs all {n_rows} rows in memory, which is too small: fit a sample of the groups.")
     if chunked:
         say(f"fitting {n_rows} rows at once would take more than half of the free memory: they are read in chunks")
         rows.size = CHUNK_BYTES // (8 * n_columns) + 1
     else:
         X, y = rows.all()
         n_rows = len(y)
-        for name in [name for name, is_text in inputs.items() if not is_text and numbers_rows(X[name].to_numpy())]:
+        plain = [name for name, is_text in inputs.items() if not is_text and name not in rows.roles.formats]
+        for name in [name for name in plain if numbers_rows(X[name].to_numpy())]:
             remedy = f"drop it with --drop {shlex.quote(name)}, unless their order matters"
             say(f"column {name!r} numbers the rows: {remedy}")
     label = f"fitting {n_rows} rows, {counted(len(inputs), 'column')}"
     line = progress.Line(label) if program.shows_progress() else nullcontext(lambda share: None)
     with line as listener, progress.listening(listener), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit_chunks(rows) if chunked else model.fit(X, y)
+        model.fit_chunks(rows) if chunked else model.fit(X, y, groups=rows.groups)
     dropped = len(rows.dropped) - target.missing
     if dropped:
         say(f"rows with missing cells are dropped: {dropped}")
-    columns = getattr(model.fitted_.layout.encoder, "columns", ())
+    columns = model.fitted_.layout.columns.columns
+    read = [f"{own.name!r}: {own.words}" for own in columns if own.text_format is not None]
+    if read:
+        say(f"read from text: {'; '.join(read)}")
     sizes = [f"{own.name!r} ({len(own.values)})" for own in columns if own.kind == "category"]  # not "ignored"
     if sizes:
         say(f"treated as categorical: {listed(sizes)}")

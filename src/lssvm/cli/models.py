@@ -33,7 +33,7 @@ def model_facts(model: Any) -> dict[str, Any]:
 
     table = getattr(model, "table_", {})
     result: dict[str, Any] = {"model": type(model).__name__}
-    result |= {name: table[name] for name in ("task", "target", "source") if name in table}
+    result |= {name: table[name] for name in ("task", "target", "source", "group") if name in table}
     if hasattr(model, "classes_"):
         result["classes"] = [str(label) for label in model.classes_]
     with suppress(ValueError):  # a model without leave-one-out values
@@ -52,7 +52,8 @@ def model_facts(model: Any) -> dict[str, Any]:
     names = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "error_rate": "error rate", "log_loss": "log loss"}
     names |= {"brier": "Brier score", "crps": "CRPS", "deviance": "mean deviance"}
     with suppress(ValueError):
-        result |= {f"leave-one-out {names.get(name, name)}": value for name, value in diagnose.scores(model).items()}
+        left = "group" if "group" in table else "one"
+        result |= {f"leave-{left}-out {names.get(name, name)}": value for name, value in diagnose.scores(model).items()}
     return result
 
 
@@ -237,6 +238,7 @@ def inspect(model: str, as_json: bool) -> None:
 
         roles = Roles.of(fitted)
         values = {name: f"{name} ({', '.join(map(str, own))})" for name, own in roles.known.items() if len(own)}
+        values |= {name: f"{name} ({fitted.columns_[name]})" for name in roles.inputs if name in roles.formats}
         result["input columns"] = [values.get(name, name) for name in roles.inputs]
     result["bytes"] = os.path.getsize(model)
     program.print_values(result, as_json)

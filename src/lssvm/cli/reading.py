@@ -19,7 +19,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..tables.cells import is_number, numbers_of, readable
+from ..tables.cells import is_number, numbers_of, readable, spelled
+from ..tables.formats import Format
 from .program import parts_of
 
 DELIMITERS = ",;\t|"
@@ -55,17 +56,25 @@ class Batch:
         return self.source.first_row + self.start + place
 
     def cells(self, name: str) -> Any:
-        """The cells of a column; TableError if they are neither numbers nor text."""
+        """The cells of a column, dates as texts; TableError if they are neither numbers nor text."""
         if self.columns[name] is None:
             raise TableError(f"{self.source.name}: column {name!r} contains neither numbers nor text: convert it.")
-        return self.columns[name]
+        return spelled(self.columns[name])
 
-    def numbers(self, name: str, remedy: str) -> np.ndarray:
+    def texts(self, name: str) -> Iterator[tuple[str, int]]:
+        """The distinct texts of a column, with the numbers of their rows."""
+        codes = self.cells(name).dictionary_encode()
+        found, places = np.unique(codes.indices.fill_null(-1).to_numpy(), return_index=True)
+        texts = [*codes.dictionary.to_pylist(), ""]  # of missing cells
+        return ((str(texts[code]), self.number(place)) for code, place in zip(found, places.tolist(), strict=True))
+
+    def numbers(self, name: str, remedy: str, own: Format | None = None) -> np.ndarray:
         """The numbers of a column, NaN for missing cells; TableError for other cells."""
         cells = self.cells(name)
-        values, odd = numbers_of(cells, self.source.decimal)
+        values, odd = numbers_of(cells, self.source.decimal, None if own is None else own.read)
         if odd:
-            raise odd_cells(self.source.name, name, [(str(cells[odd[0]]), self.number(odd[0]))], remedy)
+            words = "" if own is None else own.words
+            raise odd_cells(self.source.name, name, [(str(cells[odd[0]]), self.number(odd[0]))], remedy, words=words)
         return values
 
     def has_only_numbers(self, name: str) -> bool:
@@ -310,10 +319,13 @@ def _check_names(names: Sequence[str], source: str, hint: str = "") -> None:
             raise TableError(f"{source}: {fault}.{hint}")
 
 
-def odd_cells(source: str, name: str, cells: Sequence[tuple[str, int]], remedy: str, count: int = 1) -> TableError:
-    """The error about cells of a column of numbers that are no finite numbers; the first few are given with rows."""
+def odd_cells(
+    source: str, name: str, cells: Sequence[tuple[str, int]], remedy: str, count: int = 1, words: str = ""
+) -> TableError:
+    """The error about cells that are no finite numbers, or not of a format; the first few are given with rows."""
     found = ", ".join(f"{quoted(value)} in row {row}" for value, row in cells)
     what = "a value that is not a finite number" if count == 1 else f"{count} values that are not finite numbers"
+    what = f"a value that does not fit {words}" if words else what
     return TableError(f"{source}: column {name!r} contains {what} ({found}): {remedy}.")
 
 

@@ -13,14 +13,15 @@ import numpy as np
 
 from ..persist import load
 from ..progress import counted
-from ..tables.cells import ABSENT, DATE, MOST_LABELS, SIGNED, ColumnScan, is_number, number_of, texts_of
+from ..tables.cells import ABSENT, MOST_LABELS, ColumnScan, is_number, number_of, texts_of
+from ..tables.formats import Evidence, Format
 from .program import progress_line
 from .reading import BATCH_CELLS, Batch, Source, TableError, odd_cells, open_table, plain_name, quoted
 
 MOST_CLASSES = 10  # integers with at most this many distinct values are classes
 RARE = 0.05  # whole numbers from 0 on may be counts if the largest is in a smaller share of the rows
 REPEATED = 5  # integers with as many rows per distinct value may be classes: 3 of 29 public regression tables
-PLAIN_NUMBERS = "write plain numbers, such as -1234.5, or give the --decimal separator"
+FITTING = "correct it, or leave the cell empty"
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Roles:
     labels: str  # class labels are "number" (integers) or "text"; "" in regression
     inputs: dict[str, bool]  # by name: whether the cells are text
     known: dict[Any, Collection[Any]]  # by name: values of fitted categories, and class labels
+    formats: dict[Any, Format]  # by name: how texts are read as numbers or dates
+    group: str | None = None  # the column whose rows with the same value are left out together
     are_counts: bool = False  # the targets, in regression
 
     @classmethod
@@ -39,11 +42,13 @@ class Roles:
         inputs = dict.fromkeys(map(str, model.feature_names_in_), False)
         target = getattr(model, "table_", {}).get("target")
         known: dict[Any, Collection[Any]] = {target: getattr(model, "classes_", ())}
-        for column in getattr(model.fitted_.layout.encoder, "columns", ()):
+        formats = {name: Format(*own) for name, own in getattr(model, "table_", {}).get("formats", {}).items()}
+        for column in getattr(model.fitted_.layout.columns, "columns", ()):
             inputs[str(column.name)] = column.kind == "ignored" or any(isinstance(v, str) for v in column.values)
             known[str(column.name)] = column.values
+            formats |= {} if column.text_format is None else {str(column.name): column.text_format}
         labels = {"U": "text"}.get(model.classes_.dtype.kind, "number") if hasattr(model, "classes_") else ""
-        return cls(target, labels, inputs, known)
+        return cls(target, labels, inputs, known, formats)
 
     def frame(self, batch: Batch) -> Any:
         """The input columns of a batch as a pyarrow table, which the estimators accept."""
@@ -52,10 +57,13 @@ class Roles:
         columns = {}
         for name, is_text in self.inputs.items():
             known = self.known.get(name, ())
-            if not is_text or (known and not any(map(is_number, known)) and batch.has_only_numbers(name)):
-                columns[name] = pyarrow.array(batch.numbers(name, "correct it, or leave the cell empty"))
-            else:
-                columns[name] = texts_of(batch.cells(name), known)
+            if name in self.formats:
+                batch.numbers(name, FITTING, self.formats[name])  # raises errors with the numbers of rows
+                columns[name] = batch.columns[name]
+            elif not is_text or (known and not any(map(is_number, known)) and batch.has_only_numbers(name)):
+                columns[name] = pyarrow.array(batch.numbers(name, FITTING))
+            else:  # a dictionary is a category, whatever its texts look like
+                columns[name] = texts_of(batch.cells(name), known).dictionary_encode()
         return pyarrow.table(columns)
 
     def targets(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
@@ -69,7 +77,8 @@ class Roles:
             if spelled.keys() <= {"true", "false"}:
                 texts = [text and spelled.get(text.lower(), text) for text in texts]
             return np.array([text or "" for text in texts]), np.array([text not in missing for text in texts])
-        values = batch.numbers(self.target, "correct it; the model was fitted to numbers")
+        remedy = "correct it; the model was fitted to numbers"
+        values = batch.numbers(self.target, remedy, self.formats.get(self.target))
         present = ~np.isnan(values)
         return (np.where(present, values, 0.0).astype(np.int64) if self.labels else values), present
 
@@ -112,18 +121,24 @@ class Rows:
     drop: bool = False
     size: int = BATCH_CELLS  # rows of a batch, at most
     dropped: list[int] = field(default_factory=list)  # the indices of the other rows, once all were read
+    groups: np.ndarray | None = None  # the labels of all rows, once all were read
 
     def __call__(self) -> Iterator[tuple[Any, np.ndarray]]:
         """The batches that have rows with a target."""
-        self.dropped = []
-        for batch in self.source.batches([*self.roles.inputs, str(self.roles.target)], self.size):
+        self.dropped, group = [], self.roles.group
+        labels = []
+        names = [*self.roles.inputs, str(self.roles.target), *([] if group is None else [group])]
+        for batch in self.source.batches(names, self.size):
             X = self.roles.frame(batch)
             y, kept = self.roles.targets(batch)
             for column in X.columns if self.drop else ():
                 kept = kept & ~column.is_null(nan_is_null=True).to_numpy()
             self.dropped += (batch.start + np.flatnonzero(~kept)).tolist()
+            if group is not None:
+                labels.append(np.array(texts_of(batch.cells(group), ()).to_pylist(), dtype=object)[kept])
             if kept.any():
                 yield X.filter(kept), y[kept]
+        self.groups = np.concatenate(labels).astype(str) if labels else None
 
     def all(self) -> tuple[Any, np.ndarray]:
         """All rows at once."""
@@ -149,27 +164,42 @@ def scan(source: Source, names: Sequence[str]) -> dict[str, ColumnScan]:
 
 
 def plan(
-    source: Source, target: str, *, task: str | None = None, drop: Sequence[str] = (), categorical: Sequence[str] = ()
+    source: Source,
+    target: str,
+    *,
+    task: str | None = None,
+    drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    group: str | None = None,
 ) -> tuple[Roles, dict[str, ColumnScan], list[str]]:
     """Scan a table and decide on the roles of its columns; returns them, the scans, and messages about them."""
-    for option, names in (("-y", [target]), ("--drop", drop), ("--categorical", categorical)):
+    groups = [] if group is None else [group]
+    for option, names in (("-y", [target]), ("--drop", drop), ("--categorical", categorical), ("--group", groups)):
         for name in names:
             if name not in source.names:
                 raise click.UsageError(f"{option} {name!r}: {source.name} has no such column. {_closest(name, source)}")
             if option != "-y" and name == target:
-                remedy = "drop another column" if option == "--drop" else "use --task classification"
+                remedies = {"--drop": "drop another column", "--group": "give another column"}
+                remedy = remedies.get(option, "use --task classification")
                 raise click.UsageError(f"{option} {target!r}: this is the target (-y); {remedy}.")
-    names = [name for name in source.names if name != target and name not in drop]
-    scans = scan(source, [target, *names])
+    names = [name for name in source.names if name not in (target, group) and name not in drop]
+    scans = scan(source, [target, *names, *groups])
+    for name in groups:
+        if scans[name].missing or not scans[name].usable:
+            what = f"{scans[name].missing} missing cells" if scans[name].usable else "neither numbers nor text"
+            raise TableError(f"--group: column {name!r} of {source.name} has {what}: give every row a group.")
     remarks = list(source.notes)
+    asis = {*categorical, *groups}
+    faults = _understand(source, {name: own for name, own in scans.items() if own.odd and name not in asis})
     are_counts = task == "count" or (task is None and _are_counts(scans[target]))
     if task is None and are_counts:
         other = "--task classification treats them as classes, --task regression minimises squared errors"
         remarks.append(f"task: count ({target!r} has whole numbers from 0 on, large ones rarely; {other})")
-    labels = _labels(source, target, scans[target], "regression" if are_counts else task, remarks)
+    given = "regression" if are_counts else task
+    labels = _labels(source, target, scans[target], given, remarks, faults.get(target, ("", False))[0])
     useless: dict[str, list[str]] = {}  # by the reason; the others have none
     for name in names:
-        useless.setdefault(_useless(name, scans[name], name in categorical), []).append(name)
+        useless.setdefault(_useless(name, scans[name]), []).append(name)
     inputs = {name: name in categorical or not scans[name].is_number for name in useless.pop("", ())}
     dropped = []
     for reason, own in useless.items():
@@ -180,12 +210,16 @@ def plan(
         raise TableError("\n  ".join([f"{source.name}: {fault}.{source.hint}", *dropped]))
     remarks += dropped
     for name, is_text in {**({target: True} if labels else {}), **inputs}.items():
-        remarks += _doubts(source, name, scans[name], is_text)
+        remarks += _doubts(
+            source, name, scans[name], is_text, *(faults.get(name, ("", False)) if name != target else ())
+        )
     gaps = [f"{name!r} {scans[name].missing}" for name in inputs if scans[name].missing]
     remarks += [f"missing cells: {listed(gaps)}"] if gaps else []
     if scans[target].missing:
         remarks.append(f"rows without a value of {target!r} are dropped: {scans[target].missing}")
-    return Roles(target, labels, inputs, {target: scans[target].values or ()}, are_counts), scans, remarks
+    formats = {name: scans[name].format for name in (target, *inputs) if scans[name].format is not None}
+    known: dict[Any, Collection[Any]] = {target: scans[target].values or ()}
+    return Roles(target, labels, inputs, known, formats, group, are_counts), scans, remarks
 
 
 def _are_counts(column: ColumnScan) -> bool:
@@ -197,17 +231,34 @@ def _are_counts(column: ColumnScan) -> bool:
     return sum(size for value, size in values.items() if number_of(value) == last) < RARE * column.present
 
 
-def _labels(source: Source, target: str, column: ColumnScan, task: str | None, remarks: list[str]) -> str:
+def _understand(source: Source, scans: dict[str, ColumnScan]) -> dict[str, tuple[str, bool]]:
+    """Read the texts of some columns and set their formats; returns what is wrong, and whether values would be lost."""
+    found = {name: Evidence() for name in scans}
+    for batch in source.batches(list(scans)) if scans else ():
+        for name, evidence in found.items():
+            evidence.add(batch.texts(name))
+    faults = {}
+    for name, evidence in found.items():
+        scans[name].format, fault, is_lost = evidence.settle(scans[name].present, scans[name].distinct)
+        faults[name] = fault, is_lost
+    return faults
+
+
+def _labels(source: Source, target: str, column: ColumnScan, task: str | None, remarks: list[str], doubt: str) -> str:
     """The type of the class labels, "" for regression: inferred from the target, and reported."""
+    are_dates = column.format is not None and column.format.kind == "time"
+    are_few = column.distinct <= MOST_CLASSES and column.present >= 3 * column.distinct
+    if are_dates or task == "classification" or (task is None and are_few):
+        doubt, column.format = "contains dates" if are_dates else doubt, None
     values, rows = column.values, column.present
-    whole = column.is_number and column.odd == 0 and column.whole
+    whole = column.is_number and column.odd == 0 and column.whole  # not money
     few = whole and values is not None and 2 <= len(values) <= MOST_CLASSES and rows >= 3 * len(values)
     regression = task == "regression" or (task is None and column.is_number and not few)
-    fault = _target_fault(column, regression, forced=task is not None)
+    fault = _target_fault(column, regression, doubt, forced=task is not None)
     if fault:
         raise TableError(f"{source.name}: column {target!r} {fault}.")
     if regression:
-        if column.odd:
+        if column.mistakes:
             remedy = "correct it, treat the column as classes with --task classification, or choose another target"
             raise odd_cells(source.name, target, column.odd_values, remedy, column.odd)
         if task is None:
@@ -226,7 +277,7 @@ def _labels(source: Source, target: str, column: ColumnScan, task: str | None, r
     return "number" if exact and not column.padded else "text"
 
 
-def _target_fault(column: ColumnScan, regression: bool, *, forced: bool) -> str:
+def _target_fault(column: ColumnScan, regression: bool, doubt: str, *, forced: bool) -> str:
     """Why a target cannot be used, and what to do; "" if it can. Numbers with mistakes are checked elsewhere."""
     values, other = column.values, "choose another target with -y"
     if not column.present:
@@ -238,11 +289,9 @@ def _target_fault(column: ColumnScan, regression: bool, *, forced: bool) -> str:
         return f"has {what}, {quoted(list(values))}, but at least two are needed: add other rows, or {other}"
     if regression or (values is not None and (forced or len(values) <= 2 or column.present >= 2 * len(values))):
         return ""
-    example = quoted([value for value, _ in column.odd_values[:1]])
-    if column.all_match(DATE):
-        return f"contains dates ({example}): use numbers, e.g. the days since the first, or {other}"
-    if column.all_match(SIGNED):
-        return f"contains numbers with other characters ({example}): {PLAIN_NUMBERS}, or {other}"
+    if doubt:
+        remedy = "use numbers, e.g. the days since the first" if doubt == "contains dates" else "write plain numbers"
+        return f"{doubt}: {remedy}, or {other}"
     what = f"{_number_of(values)} distinct values in {column.present} rows, too many for classes"
     if column.is_number or values is not None:
         other += f", or use --task {'regression' if column.is_number else 'classification'}"
@@ -253,29 +302,29 @@ def _number_of(values: Any) -> str:
     return f"more than {MOST_LABELS}" if values is None else str(len(values))
 
 
-def _useless(name: str, column: ColumnScan, categorical: bool) -> str:
+def _useless(name: str, column: ColumnScan) -> str:
     """Why a column is dropped; "" if it is not."""
     is_constant = not column.missing and column.counts is not None and len(column.counts) == 1
-    are_dates = not categorical and not column.is_number and column.all_match(DATE)
     reasons = {
-        "neither numbers nor text (dates or lists?)": not column.usable,
+        "neither numbers, dates nor text (lists?)": not column.usable,
         "no values": not column.present,
         "no name (row numbers written by another program?)": not name,
         "the same value in all rows": is_constant,
-        f"dates ({quoted(column.texts[:1])}); use numbers, e.g. the year or days since the first": are_dates,
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-def _doubts(source: Source, name: str, column: ColumnScan, is_text: bool) -> Iterator[str]:
+def _doubts(
+    source: Source, name: str, column: ColumnScan, is_text: bool, fault: str = "", is_lost: bool = False
+) -> Iterator[str]:
     """Possible mistakes in a column that is used; TableError for cells that are not numbers in a column of numbers."""
     codes, drop = (f"{option} {shlex.quote(name)}" for option in ("--categorical", "--drop"))
     start = f"column {name!r}"
     if not is_text:
-        if column.odd:
+        if column.mistakes:
             remedy = f"correct it, leave the cell empty, or use {codes} or {drop}"
             raise odd_cells(source.name, name, column.odd_values, remedy, column.odd)
-        if column.dates:
+        if column.dates and column.numbers:
             remedy = f"use e.g. the year or the days since the first, or drop it with {drop}"
             yield f"{start} looks like dates written as numbers ({column.extremes[0]:.0f}): {remedy}"
         if column.padded:
@@ -284,10 +333,12 @@ def _doubts(source: Source, name: str, column: ColumnScan, is_text: bool) -> Ite
         if 0 < column.truths < column.present:
             yield f"{start} contains numbers and booleans, which are read as 1 and 0"
         return
-    distinct = column.counts is None or len(column.counts) > MOST_CLASSES
-    if not column.is_number and distinct and (column.all_match(SIGNED) or column.numbers >= column.odd):
-        why = f"{counted(column.odd, f'of {column.present} values is', f'of {column.present} values are')} not numeric"
-        yield f"{start} is treated as text, because {why}, such as {quoted(column.odd_values[0][0])}: {PLAIN_NUMBERS}"
+    if is_lost:
+        raise TableError(f"{source.name}: {start} {fault}: correct it, leave the cell empty, or use {codes} or {drop}.")
+    if column.distinct > MOST_CLASSES and (fault or (not column.is_number and column.numbers >= column.odd > 0)):
+        what = counted(column.odd, f"of {column.present} values is", f"of {column.present} values are")
+        found = fault or f"contains {quoted(column.odd_values[0][0])}; {what} not numeric"
+        yield f"{start} {found}: it is treated as text"
     groups: dict[str, list[str]] = {}
     for text in column.counts or ():
         groups.setdefault(" ".join(text.casefold().split()), []).append(text)

@@ -49,21 +49,26 @@ def reliability(
     else:
         named = np.argmax(probability, axis=1)
         p, hit = probability[np.arange(len(codes)), named], codes == named
-    parts, bins = _bins(p, hit, n_bins, w)
+    parts = _equal_parts(p, n_bins)
+    bins = _shares(parts, hit, w)
     predicted = np.array([np.average(p[part], weights=w[part]) for part in parts])
     return Bunch(predicted=predicted, **bins)
 
 
-def _bins(place: np.ndarray, hit: np.ndarray, n_bins: int, w: np.ndarray) -> tuple[list[np.ndarray], Bunch]:
-    """Bins of equal count along `place`, and their weighted share of hits, with the ends of Wilson's 95 % interval."""
-    parts = [part for part in np.array_split(np.argsort(place, kind="stable"), n_bins) if len(part)]
+def _equal_parts(place: np.ndarray, n_bins: int) -> list[np.ndarray]:
+    """The rows in bins of equal count along `place`."""
+    return [part for part in np.array_split(np.argsort(place, kind="stable"), n_bins) if len(part)]
+
+
+def _shares(parts: Sequence[np.ndarray], hit: np.ndarray, w: np.ndarray) -> Bunch:
+    """The weighted share of hits in parts of the rows, with the ends of Wilson's 95 % interval."""
     observed = np.array([np.average(hit[part], weights=w[part]) for part in parts])
     n = np.array([w[part].sum() ** 2 / np.sum(w[part] ** 2) for part in parts])
     z2 = 1.96**2
     middle = (observed + z2 / (2 * n)) / (1 + z2 / n)
     half = np.sqrt(z2) / (1 + z2 / n) * np.sqrt(observed * (1 - observed) / n + z2 / (4 * n**2))
     count = np.array([len(part) for part in parts])
-    return parts, Bunch(observed=observed, count=count, low=middle - half, high=middle + half)
+    return Bunch(observed=observed, count=count, low=middle - half, high=middle + half)
 
 
 def _check(model: Any, what: str, X: Any = None, y: Any = None) -> None:
@@ -122,6 +127,8 @@ def coverage_path(
     (array([0.5 , 0.8 , 0.9 , 0.95]), array([0.5 , 0.8 , 0.9 , 0.95]))
     """
     _check(model, "Interval coverage")
+    if model.fitted_.members[0].training.row_groups is not None:
+        raise NotKnown("coverage_path leaves out pairs of rows, not groups: use coverage_by_group.")
     tested = _tested(model, rows, "Interval coverage")
     found, table = distribution(model, "jackknife+", search=False).model, model.fitted_.members[0].training
     numbers, y = table.rows, arrays.to_numpy(table.y)[table.rows]
@@ -276,29 +283,88 @@ def coverage_by_region(
         ``low_edge``, ``high_edge``, ``observed``, ``width``, ``count`` and the ends ``low`` and ``high`` of Wilson's
         95 % interval for each region.
     """
-    _check(model, "Coverage of intervals", X, y)
-    if X is None or y is None:
-        found, table = distribution(model), model.fitted_.members[0].training
-        inputs, targets = (arrays.to_numpy(values)[table.rows] for values in (table.X, table.y))
-        if column is not None:  # its place among the encoded columns
-            column = int(np.flatnonzero(model.fitted_.layout.sources == column % model.n_features_in_)[0])
-        residuals, half, loss = found.residuals[:, output], found.loo_half_widths(coverage)[:, output], found.model.loss
-        inside, roots = np.abs(residuals) <= half, np.ravel(found.model.roots)
-        middle, half = loss.stabilised(targets[:, output]) - residuals / roots, half / roots
-        predicted, width = loss.restored(middle), loss.restored(middle + half) - loss.restored(middle - half)
-    else:
-        ends = arrays.to_numpy(model.predict_interval(X, coverage))
-        inputs, targets = arrays.to_numpy(X), np.asarray(arrays.to_numpy(y), dtype=float)
-        ends, targets, predicted = (
-            np.reshape(a, (*a.shape[:n], -1))[..., output]
-            for a, n in ((ends, 2), (targets, 1), (arrays.to_numpy(model.predict(X)), 1))
-        )
-        inside, width = (ends[:, 0] <= targets) & (targets <= ends[:, 1]), ends[:, 1] - ends[:, 0]
+    inputs, predicted, inside, width = _intervals_of(model, X, y, coverage, output)
+    if column is not None and X is None:  # its place among the encoded columns
+        column = int(np.flatnonzero(model.fitted_.layout.sources == column % model.n_features_in_)[0])
     place = predicted if column is None else inputs[:, column]
-    parts, bins = _bins(place, inside, n_bins, np.ones(len(place)))
+    parts = _equal_parts(place, n_bins)
     return Bunch(
         low_edge=np.array([place[part].min() for part in parts]),
         high_edge=np.array([place[part].max() for part in parts]),
         width=np.array([width[part].mean() for part in parts]),
-        **bins,
+        **_shares(parts, inside, np.ones(len(place))),
     )
+
+
+def coverage_by_group(
+    model: LSSVR | LSSVC,
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    *,
+    groups: ArrayLike | None = None,
+    coverage: float = 0.9,
+    output: int = 0,
+) -> Bunch:
+    """Observed coverage and mean width of the default intervals in each group of rows.
+
+    Intervals that are right on average may still be too narrow for some groups and too wide for others.
+
+    Parameters
+    ----------
+    model : LSSVR
+        Fitted model.
+    X, y : arrays or None
+        New rows and their targets; None means leave-one-out on the training rows, or leave-group-out if the model was
+        fitted with groups.
+    groups : array of one label per row, or None
+        None means the groups given to `fit`, which are numbered in the order of their labels.
+    coverage : float
+        Nominal coverage.
+    output : int
+        For models with several outputs.
+
+    Returns
+    -------
+    Bunch
+        ``group`` (the labels, sorted), ``observed``, ``width``, ``count`` and the ends ``low`` and ``high`` of Wilson's
+        95 % interval for each group.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import LSSVR, datasets, diagnose, kernels
+    >>> X, y = datasets.load_motorcycle(return_X_y=True)
+    >>> groups = np.where(X[:, 0] < 20, "early", "late")
+    >>> found = diagnose.coverage_by_group(LSSVR(kernels.RBF(13.1), C=830.0).fit(X, y), groups=groups)
+    >>> found.group.tolist(), found.count
+    (['early', 'late'], array([59, 74]))
+    """
+    _, _, inside, width = _intervals_of(model, X, y, coverage, output)
+    table = model.fitted_.members[0].training
+    labels = np.asarray(table.row_groups if groups is None and X is None else groups)
+    if labels.shape != (table.X.shape[0] if X is None else len(width),):
+        raise ValueError("coverage_by_group: give groups, one label per row of X (or, without X, per training row).")
+    names, numbers = np.unique(labels[table.rows if X is None else ...], return_inverse=True)
+    parts = [np.flatnonzero(numbers == number) for number in range(len(names))]
+    means = np.array([width[part].mean() for part in parts])
+    return Bunch(group=names, width=means, **_shares(parts, inside, np.ones(len(width))))
+
+
+def _intervals_of(model: Any, X: Any, y: Any, coverage: float, output: int) -> tuple[np.ndarray, ...]:
+    """The inputs and predictions of new or training rows, whether targets lie in their intervals, and the widths."""
+    _check(model, "Coverage of intervals", X, y)
+    if X is None or y is None:
+        found, table = distribution(model), model.fitted_.members[0].training
+        inputs, targets = (arrays.to_numpy(values)[table.rows] for values in (table.X, table.y))
+        residuals, half = found.residuals[:, output], found.loo_half_widths(coverage)[:, output]
+        inside, loss, roots = np.abs(residuals) <= half, found.model.loss, np.ravel(found.model.roots)
+        middle, half = loss.stabilised(targets[:, output]) - residuals / roots, half / roots
+        return inputs, loss.restored(middle), inside, loss.restored(middle + half) - loss.restored(middle - half)
+    ends = arrays.to_numpy(model.predict_interval(X, coverage))
+    targets = np.asarray(arrays.to_numpy(y), dtype=float)
+    ends, targets, predicted = (
+        np.reshape(a, (*a.shape[:n], -1))[..., output]
+        for a, n in ((ends, 2), (targets, 1), (arrays.to_numpy(model.predict(X)), 1))
+    )
+    inside = (ends[:, 0] <= targets) & (targets <= ends[:, 1])
+    return arrays.to_numpy(X), predicted, inside, ends[:, 1] - ends[:, 0]

@@ -108,7 +108,9 @@ def effects(
     sources, names, found = model.fitted_.layout.sources, feature_names(model), []
     for number in _numbers(names, columns, known):
         places, column = np.flatnonzero(sources == number), known[number]
-        marks = places if column.kind == "category" else places[1:]  # of values that were seen in fit; of missing cells
+        marks = (
+            places if column.kind == "category" else places[1:][: column.height > 0]
+        )  # of values that were seen in fit; of missing cells
         marked = np.any(table[:, marks] > 0, axis=1)
         usable = marked if column.kind == "category" else ~marked
         if not usable.any():
@@ -157,7 +159,7 @@ def _of_number(model: Any, table: np.ndarray, place: int, column: Column, interv
     np.add.at(totals, interval, steps)
     effect = np.vstack([np.zeros(steps.shape[1]), np.cumsum(totals / counts[:, None], axis=0)])
     effect -= counts @ (effect[1:] + effect[:-1]) / (2 * counts.sum())
-    grid = grid if column.kind == "number" else np.array([column.values[int(rank)] for rank in grid], dtype=object)
+    grid = np.array([column.values[int(rank)] for rank in grid], dtype=object) if column.kind == "ranks" else grid
     return Bunch(kind="number", grid=grid, effect=effect, counts=counts)
 
 

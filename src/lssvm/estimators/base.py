@@ -17,10 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks, lazily
+from ..intervals.jackknife import fold_labels
 from ..kernels import Additive
 from ..problem import Problem, refit_stably, warn_of_rounding
 from ..rules import check_parameters
 from ..stream.sources import label_totals
+from ..tables import Column
 from ..tune import LeaveOneOut
 from ..tune.choose_C import warn_at_edge, warn_of_no_signal
 from ..tune.leave_one_out import describe, tune_members
@@ -46,10 +48,6 @@ Solved = list[tuple[Member, Problem | None]]  # models, each with its problem if
 TASKS = 100  # number of subtasks into which a fit is divided for callbacks
 LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")  # attributes that `fit` may defer
 NO_SINGLE_VALUE = ("C_", "coding_", "dual_coef_", "loss_", "support_vectors_")  # attributes that members have
-NO_GROUPS = (
-    ": groups of rows are not supported yet. To choose C and widths by groups, use steps=[tune.KFold(groups=...)]; for "
-    "intervals of new groups, give groups to predict_interval."
-)
 
 
 # What is reported of a fit while it runs: the line of verbose=1, and scikit-learn's callbacks (1.9 and later) --------
@@ -140,6 +138,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
     """Base class of both estimators: a subclass codes its targets."""
 
     fitted_: FittedModel
+    __metadata_request__fit = {"groups": True}
 
     def __init__(
         self,
@@ -188,7 +187,9 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         return super().set_params(**params)
 
     @with_callbacks
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, **unknown: Any) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -204,21 +205,26 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         sample_weight : array (n_samples,) or None
             Non-negative weights. A weight of 0 removes the row. For a given kernel and C, integer weights are
             equivalent to copies of rows; otherwise, a common factor of all weights changes nothing but C.
-        **unknown
-            None: other arguments, such as groups, are refused.
+        groups : array of one label per row, or None
+            Rows that belong together, such as those of the same patient, if the model is for new groups. Wherever a row
+            is left out, its group is: in the choice of kernel, C and the weights of a stack, in intervals, in
+            probabilities and in ``loo_residuals_``, ``loo_predictions_`` and ``press_``. All of it is exact, without
+            refitting. With metadata routing of scikit-learn, ``groups`` are requested by default.
 
         Returns
         -------
         self
         """
-        if unknown:
-            remedy = NO_GROUPS if "groups" in unknown else "."
-            raise TypeError(f"{type(self).__name__}.fit() does not take {', '.join(unknown)}{remedy}")
-        with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight}):
+        with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight, "groups": groups}):
             if arrays.is_dask(X):
+                if groups is not None:
+                    raise TypeError("groups need rows in memory, but X is a Dask collection: use fit on an array.")
                 return self._fit_source(DaskChunks(X, y, sample_weight), "press")
             table = self._read(X, y, sample_weight)
             problems, is_stack = planning.plan(self, table)
+            if groups is not None:
+                labels = fold_labels(groups, problems[0], "groups")
+                problems = [problem.replace(row_groups=labels) for problem in problems]
             given = None if sample_weight is None else table.layout.sample_weights(table.targets, table.weights)
             solved = self._solve(problems, table.layout, given)
             fitted = FittedModel.combine([member for member, _ in solved], self.steps, is_stack=is_stack)
@@ -247,6 +253,9 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
 
         `given` are the sample weights.
         """
+        first = problems[0]
+        if first.loss != "squared":
+            planning.check_loss(self, f"loss={first.loss!r}", "loss='squared'", grouped=first.row_groups is not None)
         last = progress.expect(lambda: len(problems) * planning.most_to_solve(problems[0]))
         ready = planning.with_bases(problems, self.steps if steps is None else steps, is_default=self.kernel is None)
         known, found = tune_members(ready), []
@@ -268,6 +277,14 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
                 member = Member.of(layout, fit, problem.asked, rows, problem=problem.replace(fitted=None), **parts)
                 found.append((member if targets is None else member.completed(), tuned))
         return found
+
+    @property
+    def columns_(self) -> dict[str | int, str]:
+        """What was understood of each column of the table, by name."""
+        check_is_fitted(self)
+        layout = self.fitted_.layout
+        columns = map(Column, range(layout.n_features)) if layout.columns is None else layout.columns.columns
+        return {column.name: column.words for column in columns}
 
     def __getattr__(self, name: str) -> Any:
         fitted = self.__dict__.get("fitted_")

@@ -88,6 +88,8 @@ class ChunkedLSSVM(BaseLSSVM):
             if arrays.is_dask(X):
                 raise TypeError("partial_fit takes rows in memory, but X is a Dask collection: use fit, or a block.")
             before: FittedModel | None = vars(self).get("fitted_")
+            if before is not None and before.members[0].problem and before.members[0].problem.row_groups is not None:
+                raise ValueError("partial_fit cannot add rows to a model that was fitted with groups: use fit again.")
             layout = None if before is None else before.layout
             known = None if layout is None else layout.classes
             if classes is not None and known is not None and not np.array_equal(np.unique(classes), known):

@@ -64,8 +64,9 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     loo_residuals_ : array (n_samples,) or (n_samples, n_classes)
         Coded target (-1 or +1) minus the leave-one-out value of `decision_function`. Exact for the squared
         loss; for other losses, the weights and working targets of the other rows are held fixed (Cawley & Talbot 2008).
+        After a fit with groups, the whole group of the row is left out.
     loo_predictions_ : array (n_samples,)
-        The class of each row, predicted by the model without that row.
+        The class of each row, predicted by the model without that row, or without its group.
     path_ : Bunch or None
         The record of the search, whose ``candidates`` are the classifiers that it compared, together with that of the
         last step that has one.
@@ -80,8 +81,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     Notes
     -----
     "auto" means the classical one (squared loss, one class against the rest) if kernel and C are given, with
-    robust weights, with steps of `lssvm.tune`, with steps that are defined for least squares only, and in `partial_fit`
-    and `fit_chunks`.
+    groups, with robust weights, with steps of `lssvm.tune`, with steps that are defined for least squares only, and in
+    `partial_fit` and `fit_chunks`.
 
     Examples
     --------

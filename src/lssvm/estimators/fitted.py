@@ -149,7 +149,8 @@ class Member(Record):
         copies, counts = self.copies(targets, own, results.weights)
         with np.errstate(divide="ignore", invalid="ignore"):  # only in rows where it is not used
             one_copy = residuals / (1.0 - leverage / copies)[:, None]
-        unit = np.where(copies[:, None] > 1.0, one_copy, loo)
+        whole = self.problem is not None and self.problem.row_groups is not None  # groups are left out with all copies
+        unit = np.where((copies[:, None] > 1.0) & (not whole), one_copy, loo)
         unit = np.where(np.isnan(unit), residuals, unit)  # leave-one-out values are not available
         return same_kind(calibrate(coded - unit, class_numbers(targets), counts), targets)
 

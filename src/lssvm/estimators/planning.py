@@ -107,9 +107,7 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
     C = None if model.C is None else float(model.C)
     robust, groups = as_weight_function(model.robust), None if columns is None else columns.groups
     shared = {"robust": robust, "classification": classification, "groups": groups}
-    if not (classification or model.loss == "squared"):
-        check_loss(model, f"loss={model.loss!r}", "loss='squared'")
-        shared["loss"] = model.loss
+    shared["loss"] = "squared" if classification else model.loss
     problem = Problem(kernel, X, table.targets, weights, C=C, asked=(kernel, C), **shared)
     given = (model.kernel, C, model.steps, robust)
     if not (chunked or classification) and all(value is None for value in given):
@@ -239,9 +237,11 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
     squares = model.loss in ("auto", "squared") and (two or model.coding in ("auto", "one-vs-rest"))
     asked = model.loss == "squared" and (two or model.coding == "one-vs-rest")
     ties, chooses = tied_steps(model), any(isinstance(step, LeaveOneOut) for step in model.steps or ())
-    if squares and (asked or problem.is_known or problem.robust is not None or ties or chooses):
+    grouped = problem.row_groups is not None
+    if squares and (asked or problem.is_known or problem.robust is not None or ties or chooses or grouped):
         return None
-    check_loss(model, f"loss={model.loss!r}, coding={model.coding!r}", "loss='squared', coding='one-vs-rest'")
+    given, remedy = f"loss={model.loss!r}, coding={model.coding!r}", "loss='squared', coding='one-vs-rest'"
+    check_loss(model, given, remedy, grouped=grouped)
     if problem.is_known:  # nothing is searched
         return (model.coding.replace("auto", "one-vs-rest"),), (model.loss.replace("auto", "squared"),)
     if squares and math.comb(problem.y.shape[1], 2) > MOST_PAIRS:
@@ -256,11 +256,13 @@ def tied_steps(model: Any) -> list[Any]:
     return [step for step in model.steps or () if getattr(step, "needs_squares", False)]
 
 
-def check_loss(model: Any, given: str, remedy: str) -> None:
-    """Raise ValueError if a loss that is not squared is combined with robust weights, or with steps that need squares.
+def check_loss(model: Any, given: str, remedy: str, *, grouped: bool) -> None:
+    """Raise ValueError if another loss is combined with groups, robust weights or steps that need the squared one.
 
     `given` are the arguments that ask for such a loss, and `remedy` those to write instead.
     """
+    if grouped:
+        raise ValueError(f"groups are left out for the squared loss only, got {given}: write {remedy}, or no groups.")
     if model.robust is not None:
         raise ValueError(f"robust weights are defined for the squared loss only, got {given}: set robust=None.")
     for step in tied_steps(model):

@@ -54,10 +54,10 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
     robust : str, weight function or None
         "hampel", "huber", "logistic", "myriad" or a weight function of `lssvm.robust`, for weighted LS-SVM.
     categorical_features : "from_dtype", list of column names or numbers, mask or None
-        The columns of X that are categories. "from_dtype": columns of text or of a categorical dtype in frames (ordered
-        categories of pandas are ranks), and none in arrays. Rows with the same category have distance 0 in this column,
-        others 1. Missing cells are a value of their own; missing numbers are filled in with the median, and an
-        indicator of the missing cells shares the width of their column.
+        The columns of X that are categories. "from_dtype": columns of a categorical dtype in frames (ordered categories
+        of pandas are ranks) and of text that does not spell numbers, dates or booleans, and none in arrays. Rows with
+        the same category have distance 0 in this column, others 1. Missing cells are a value of their own; missing
+        numbers are filled in with the median, and an indicator of the missing cells shares the width of their column.
     loss : {"squared", "poisson", "gamma"}
         What replaces the squares: half the deviance of counts or rates ("poisson") or of positive targets whose
         standard deviation is proportional to their mean ("gamma"). Then f is the logarithm of the mean, predictions
@@ -81,9 +81,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
     leverage_ : array (n_samples,)
     loo_residuals_ : array like y
         ``y_i - f_(i)(x_i)``, exact for fixed C, kernel, basis and weights: row i is removed from the loss, but not
-        from the basis.
+        from the basis. After a fit with groups, all rows of the group of row i are removed.
     loo_predictions_ : array like y
-        ``f_(i)(x_i)``, the prediction of the model without row i.
+        ``f_(i)(x_i)``, the prediction of the model without row i, or without its group.
     press_ : float
         The sum of ``weights_ * loo_residuals_**2``.
     path_ : Bunch or None
@@ -97,6 +97,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         Additive models (`kernels.Additive`): numbers of the inputs (or groups of columns) that are kept.
     max_variation_ : array (n_components,)
         Additive models: the largest ``|f^l(x_i)|`` of each centred component over the rows.
+    columns_ : dict
+        What was understood of each column, by name.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -246,6 +248,8 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         if method not in METHODS:
             raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
         check_coverage(coverage)
+        if method == "full" and self.fitted_.members[0].training.row_groups is not None:
+            raise ValueError("method='full' leaves out single rows, but the model was fitted with groups: use 'auto'.")
         if groups is not None and method in ("full", "cv+"):
             raise ValueError(f"groups cannot be combined with method={method!r}: use 'auto', or folds with 'cv+'.")
         X, rows = self._new_rows(X, "predict_interval")
@@ -404,8 +408,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
 
     def _fold_labels(self, folds: Any, name: str) -> np.ndarray:
         """The number of the fold of every training row; -1 for rows of weight 0."""
-        table = self.fitted_.members[0].training
-        return fold_labels(folds, table.rows_by_content, table.X.shape[0], name)
+        return fold_labels(folds, self.fitted_.members[0].training, name)
 
 
 def distribution(model: LSSVR, method: str = "auto", *, search: bool = True) -> Jackknife:

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import arrays
 from ..arrays import Array
 from ..progress import counted
-from ..tables import Column, Columns, as_table, column_names, is_missing, series_of
+from ..tables import Column, Columns, as_table, column_names, is_missing, kind_of, series_of
 from .layout import Layout, unfitted
 
 NO_TARGETS = "no_validation"  # scikit-learn's mark of a missing y
@@ -109,7 +109,6 @@ def validate(
         if arrays.is_foreign(X):
             columns, X = _device_rows(seen, X, layout, sample_weight, encode=encode, least=least)
         else:
-            check_columns("X", X)
             columns, X = _rows(seen, X, layout, sample_weight, encode=encode, least=least)
     if isinstance(y, str) and y == NO_TARGETS:
         y = None
@@ -123,11 +122,11 @@ def validate(
 def first_layout(model: Any, X: Any, y: Any) -> Layout:
     """The layout of chunks from the first one; what the columns contain is learned from a sample of all rows."""
     X, seen = as_table("X", X), unfitted(model)
-    check_columns("X", X)
+    columns = None if arrays.is_foreign(X) else _columns(model, X, None)
+    check_columns("X", X, columns)
     validate_data(seen, X, reset=True, skip_check_array=True)
-    columns = None
     if not arrays.is_foreign(X):
-        columns = _columns(model, X, None) or Columns(tuple(map(Column, column_names(X, seen.n_features_in_))))
+        columns = columns or Columns(tuple(map(Column, column_names(X, seen.n_features_in_))))
     return Layout.of(seen, columns, y)
 
 
@@ -146,7 +145,8 @@ def _columns(model: Any, X: Any, layout: Layout | None) -> Columns | None:
 def _rows(seen: Any, X: Any, layout: Layout | None, sample_weight: Any, *, encode: bool, least: int) -> Encoded:
     """How the columns are encoded, and the rows."""
     first, columns, matrix = layout is None, _columns(seen, X, layout), None
-    if columns is not None and any(column.kind != "number" for column in columns.columns):
+    check_columns("X", X, columns)
+    if columns is not None and not all(column.is_plain_number for column in columns.columns):
         X = X if series_of(X) is not None else check_array(X, **ANY_CELLS)
         validate_data(seen, X, reset=first, skip_check_array=True)  # names and number of the columns
         cells = columns.read(X, fitted=not first and least > 0)
@@ -226,11 +226,12 @@ def refuse_missing(y: Any) -> None:
         raise ValueError(f"y is missing in {where}: remove these rows, or fill in the values.")
 
 
-def check_columns(name: str, values: Any) -> None:
-    """Raise ValueError for columns of X with the same name, and TypeError for dates and durations.
+def check_columns(name: str, values: Any, known: Columns | None = None) -> None:
+    """Raise ValueError for columns of X with the same name, and TypeError for dates and durations as numbers.
 
-    Numeric values of dates and durations depend on a unit, which may differ in `predict`.
+    Their numeric values depend on a unit, which may differ in `predict`. Columns that are `known` as times are dates.
     """
+    times = {column.name for column in known.columns if column.kind == "time"} if known is not None else set()
     frame = series_of(values)
     columns = [values] if frame is None else frame
     names = [None] if frame is None else column_names(values, len(columns))
@@ -238,6 +239,8 @@ def check_columns(name: str, values: Any) -> None:
     if count > 1 and name == "X":
         raise ValueError(f"X has several columns with the name {common!r}: rename all but one, or drop them.")
     for column, cells in zip(names, columns, strict=True):
+        if column in times and kind_of(cells)[0] in ("time", "text"):
+            continue
         kind = str(getattr(cells, "dtype", getattr(cells, "type", "object")))
         if kind == "object":
             types = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)

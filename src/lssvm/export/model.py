@@ -168,13 +168,16 @@ def _inputs(columns: Columns | None, count: int, names: list[str]) -> tuple[Inpu
     for place, column in enumerate(columns.columns):
         if column.kind == "ignored":
             continue
+        if column.kind == "time":
+            remedy = "convert it to numbers before fit, e.g. days and the hour, or predict in Python"
+            raise TypeError(f"Column {column.name!r} contains dates, which cannot be exported: {remedy}.")
         cells: list[Any] = [None]
         if column.kind != "number":
             kind = str if isinstance(column.values[0], str) else int
             unknown = next(value for value in map(kind, range(len(column.values) + 1)) if value not in column.values)
             cells = [*column.values, None if column.kind == "ranks" else unknown, None]  # an unknown rank is missing
         rows = np.zeros((len(cells), column.width))
-        column.encode(column.read(cells), rows)
+        column.encode(np.full(1, np.nan) if column.kind == "number" else column.read(cells), rows)
         found.append(Input(names[place] if names else column.name, place, column.values, rows))
     return tuple(found)
 

@@ -250,16 +250,17 @@ def searched_again(problem: Problem, labels: np.ndarray) -> np.ndarray:
     return residuals
 
 
-def fold_labels(folds: Any, rows: np.ndarray, n_rows: int, name: str = "folds") -> np.ndarray:
-    """The fold number of every row, given by labels or drawn; -1 for rows of weight 0, i.e. not in `rows`.
+def fold_labels(folds: Any, table: Problem, name: str = "folds") -> np.ndarray:
+    """The fold number of every row, given by labels or drawn; -1 for rows of weight 0.
 
-    `name` is that of the argument; only "folds" may be a number, of folds of rows that follow each other in `rows`.
+    `name` is that of the argument; only "folds" may be a number.
     """
+    rows, n_rows = table.rows, table.X.shape[0]
     out = np.full(n_rows, -1)
     if name == "folds" and isinstance(folds, (int, np.integer)) and not isinstance(folds, bool):
         if not 2 <= folds <= len(rows):
             raise ValueError(f"folds={folds!r}: give 2 to {len(rows)} folds, the number of rows with positive weight.")
-        for number, part in enumerate(np.array_split(rows, int(folds))):
+        for number, part in enumerate(table.parts(int(folds))):
             out[part] = number
         return out
     labels = np.asarray(folds)

@@ -101,7 +101,8 @@ class LooModel:
 class FittedLoo(LooModel):
     """The leave-one-out values of a least-squares fit, from one factorisation.
 
-    Rows of weight 0 are not among the l rows. With `labels` of these, rows with the same label are left out together.
+    Rows of weight 0 are not among the l rows. With `labels` of these, rows with the same label are left out together;
+    without, those of the same group of the problem.
     """
 
     problem: Problem
@@ -129,11 +130,13 @@ class FittedLoo(LooModel):
     def blocks(self) -> list[np.ndarray] | None:
         """The rows that are left out together."""
         labels = self.labels
-        return None if labels is None else [np.flatnonzero(labels == number) for number in range(labels.max() + 1)]
+        if labels is None:
+            return self.factor.problem.folds
+        return [np.flatnonzero(labels == number) for number in range(labels.max() + 1)]
 
     @cached_property
     def residuals(self) -> np.ndarray:
-        if self.blocks is None:
+        if self.labels is None or self.blocks is None:
             return super().residuals
         return arrays.to_numpy(self.factor.system.block_residuals(self.blocks, 1.0 / self.fit.C))
 
@@ -151,7 +154,9 @@ class FittedLoo(LooModel):
         if self.blocks is None:
             return arrays.to_numpy(f - smoother[:, :, None] * moves[None, :, :])
         changes = [arrays.take(smoother.T, block).T @ arrays.take(moves, block) for block in self.blocks]
-        return arrays.to_numpy(f - arrays.namespace(f).stack(changes, axis=1))[:, self.labels, :]
+        place = np.empty(len(self.rows), dtype=int)
+        place[np.concatenate(self.blocks)] = np.repeat(np.arange(len(self.blocks)), list(map(len, self.blocks)))
+        return arrays.to_numpy(f - arrays.namespace(f).stack(changes, axis=1))[:, place, :]
 
     def smoother(self, X: Array) -> np.ndarray:
         return arrays.to_numpy(self.factor.smoother(X, self.fit.C))

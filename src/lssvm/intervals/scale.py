@@ -105,6 +105,7 @@ def _problem(table: Problem, roots: np.ndarray, known: ScaleChoice | None) -> Pr
     """The problem of fitting sqrt|r|, on a part of the rows as the basis if there are many."""
     kernel, C, groups = table.kernel, None if known is None else known.C, table.groups
     problem = Problem(Matern(nu=0.5), table.X, arrays.like(roots, table.X), table.weights, C=C, groups=groups)
+    problem = problem.replace(row_groups=table.row_groups)
     if known is not None:
         kernel = known.kernel
     elif not kernel.is_precomputed:

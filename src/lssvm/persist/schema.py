@@ -30,7 +30,7 @@ from ..rules import MOST, TINY, Penalty, Rule, Values, one_of, row_weights, valu
 from ..stream.sources import Sample
 from ..stream.sums import LooSample, Stream
 from ..system import Moments
-from ..tables import Column, Columns
+from ..tables import CYCLES, Column, Columns
 
 Sizes = dict[str, int]
 Check = Callable[[Any, str, Sizes], None]
@@ -231,6 +231,10 @@ def _are_values(found: Any) -> bool:
     return plain and len(set(found)) == len(found)
 
 
+def _are_cycles(found: Any) -> bool:
+    return len(set(found)) == len(found) and set(found) <= set(CYCLES)
+
+
 def _are_columns(columns: Columns, sizes: Sizes) -> bool:
     """Whether these are the columns of the table, and few enough."""
     few = columns.are_plain or 0 < sum(column.width for column in columns.columns) <= MOST_COLUMNS
@@ -273,7 +277,13 @@ RELATIONS: list[tuple[type, str, Callable[[Any, Sizes], Any]]] = [  # between th
     (Problem, "points", lambda problem, sizes: problem.points is None or not sizes["precomputed"]),
     (Problem, "coefficients", lambda problem, sizes: len((problem.coefficients or [[]])[0]) in (0, problem.basis_size)),
     (Column, "values", lambda column, sizes: (column.kind in ("category", "ranks")) == (len(column.values) > 0)),
-    (Column, "height", lambda column, sizes: column.height == 0.0 or column.kind in ("number", "ranks")),
+    (Column, "height", lambda column, sizes: column.height == 0.0 or column.kind in ("number", "time", "ranks")),
+    (Column, "format", lambda column, sizes: column.format is None or column.format.kind == column.kind),
+    (
+        Column,
+        "cycles",
+        lambda column, sizes: not column.cycles or (column.kind == "time" and _are_cycles(column.cycles)),
+    ),
     (Column, "missing", lambda column, sizes: column.kind == "category" or not (column.missing or column.pooled)),
     (Fit, "weights", lambda fit, sizes: fit.loo_residuals is None if fit.weights is None else (fit.weights > 0).any()),
     (Fit, "leverage", lambda fit, sizes: (fit.leverage is None) == (fit.loo_residuals is None)),
@@ -318,7 +328,7 @@ PATH: dict[str, Any] = {  # records of the steps
 }
 LISTED = ("sizes", "rho", "zeta", "scores", "errors", "supports", "max_variation", "kept", "coef", "intercept")
 TABLE: dict[str, Any] = {  # what `report.to_html` is told about the fit
-    **dict.fromkeys(("target", "source", "model"), str),
+    **dict.fromkeys(("target", "source", "model", "group"), str),
     "task": one_of("regression", "classification", "count"),
     **{"row": int, "dropped": [int], "warnings": [str], "seconds": SECONDS},
 }

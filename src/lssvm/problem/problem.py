@@ -49,7 +49,10 @@ class Factor:
             diagonal = kernel.diagonal(X)
             size = math.sqrt(abs(float(arrays.namespace(diagonal).max(diagonal))))
         rounding = rounding_error(self.system, self.whitening, fit.points, C, y, weights, solution, size=size)
-        return replace(fit, rounding=rounding)
+        groups, loo = self.problem.row_groups, fit.loo_residuals
+        if groups is not None and len(self.problem.rows) < len(groups):  # also those of rows without weight
+            loo = self.block_residuals([np.flatnonzero(groups == group) for group in range(groups.max() + 1)], C)
+        return replace(fit, rounding=rounding, loo_residuals=loo)
 
     def criterion(self, *, classes: bool = False) -> tuple[float, Array, float]:
         """The criterion that tuning minimises, and its gradient in the log widths and in log C; the basis is fixed.
@@ -94,7 +97,8 @@ class Factor:
         blocks = self.system.block_residuals([rows[rows >= 0] for rows in inside], 1.0 / C)
         if len(self.problem.rows) == self.problem.X.shape[0]:
             return blocks
-        out = self.fit(C).residuals  # rows of weight 0 in a fold: predict them without the fold's other rows
+        plain = replace(self, problem=self.problem.replace(row_groups=None))
+        out = plain.fit(C).residuals  # rows of weight 0 in a fold: predict them without the fold's other rows
         out = arrays.put(out, self.problem.rows, blocks)
         for fold, local in zip(folds, inside, strict=True):
             absent = np.asarray(fold)[local < 0]
@@ -132,14 +136,14 @@ class Problem(ProblemRecord):
             column = np.full(self.X.shape[0], -1)
             column[self.basis_rows] = np.arange(self.basis_size)
             K = self.columns(X, self.basis_points)
-            return Factor(self, C, system.factorise_reduced(K, y, weights, column[rows], 1.0 / C))
+            return self._factor(C, system.factorise_reduced(K, y, weights, column[rows], 1.0 / C))
         if self.is_dual:
             points = self.basis_points
             check_memory(len(rows), arrays.eigh_matrices(len(rows), X) if every else 1, self.X)
             ridge = None if every else 1.0 / C
             dual = system.factorise_dual(lambda: self.columns(X, points, symmetric=True), y, weights, ridge)
             progress.did(lambda: work(len(rows), None, every=every))
-            return Factor(self, C, dual)
+            return self._factor(C, dual)
         return self.factorise_primal(C, every=every, wide=True, quick=quick)
 
     def factorise_primal(self, C: float, *, every: bool = False, wide: bool = False, quick: bool = False) -> Factor:
@@ -160,11 +164,15 @@ class Problem(ProblemRecord):
         if wide and whitening.rank >= len(rows) - 1:
             ridge = None if every else 1.0 / C
             products = system.factorise_dual(lambda: arrays.gram(phi.T), y, weights, ridge, phi)
-            return Factor(self, C, products, whitening)
+            return self._factor(C, products, whitening)
         tolerance = system.QUICK if quick else system.ORTHOGONAL
         primal = system.factorise_primal(phi, y, weights, 1.0 / C, every_ridge=every, tolerance=tolerance)
         progress.did(lambda: 0.7 * work(len(rows), whitening.rank, every=every))
-        return Factor(self, C, primal, whitening)
+        return self._factor(C, primal, whitening)
+
+    def _factor(self, C: float, found: Any, whitening: Whitening | None = None) -> Factor:
+        """The factorised system, with the groups of rows that it leaves out."""
+        return Factor(self, C, found if self.row_groups is None else replace(found, folds=self.folds), whitening)
 
     def solve(self, *, loo: bool = True) -> Fit:
         """Coefficients, residuals, leverages and exact leave-one-out residuals; robust weights are applied.
@@ -182,7 +190,7 @@ class Problem(ProblemRecord):
             return self.fit_of(C, Solution(*self.coefficients))
         if self.loss != "squared":
             return self._solve_by_newton(C)
-        if not self.fits_memory:
+        if not self.fits_memory and self.row_groups is None:
             fit = self._solve_in_blocks(C)
         elif not loo and self.is_dual and not self.reduced and arrays.is_numpy(self.X):
             fit = self._solve_by_gradients(C) if len(self.rows) > ITERATIVE_ROWS else None
@@ -317,12 +325,16 @@ class Step(BaseEstimator):
 def held_out_rows(problem: Problem, share: float, random_state: Any) -> np.ndarray:
     """Sorted numbers of a random share of the rows with positive weight, at least one; for classes, stratified.
 
-    Every class keeps a row to train on, unless all classes have a single row.
+    Every class keeps a row to train on, unless all classes have a single row. Groups of rows are a share of the groups.
     """
     draw, labels = check_random_state(random_state), problem.labels if problem.classification else None
     count = len(problem.rows)
     if count < 2:
         raise ValueError(f"{count} row with positive weight is too few to hold rows out: use at least 2 rows.")
+    if problem.row_groups is not None:
+        names = np.unique(problem.row_groups[problem.rows])
+        some = draw.permutation(names)[: max(1, min(round(share * len(names)), len(names) - 1))]
+        return problem.rows[np.isin(problem.row_groups[problem.rows], some)]
     groups = [problem.rows]
     if labels is not None:
         groups = [problem.rows[labels[problem.rows] == label] for label in np.unique(labels[problem.rows])]

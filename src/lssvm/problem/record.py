@@ -17,6 +17,7 @@ from .. import arrays
 from ..arrays import EPS, Array, NumericalError, cached_property
 from ..kernels import Kernel
 from ..losses import NUMBER_LOSSES
+from ..progress import counted
 from ..robust import WeightFunction
 from ..rules import Penalty, indices, one_of, row_weights, values
 from ..system import Solution
@@ -27,6 +28,7 @@ KEPT = {  # what cached values depend on
     "rows": {"weights"},
     "rows_by_content": {"weights", "X", "y"},
     "spreads": {"weights", "X", "groups"},
+    "folds": {"weights", "row_groups"},
 }
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 SAME = 1e-9  # gap, in units of the quartile range of a column, up to which neighbouring values count as equal
@@ -123,6 +125,9 @@ class ProblemRecord:
     groups : integer array (d,) or None
         The number of the input that each column encodes, e.g. one value of a category; columns of the same input share
         one width. None: every column is an input.
+    row_groups : integer array (l,) or None
+        The number of the group of each row, -1 for none. The rows of a group are left out together, wherever rows are
+        left out. None: each row by itself.
     """
 
     kernel: Kernel
@@ -141,6 +146,7 @@ class ProblemRecord:
     asked: tuple[Kernel, float | None] | None = None
     paths: dict[str, Bunch] = field(default_factory=dict)
     groups: Annotated[np.ndarray, values("features", kinds="iu")] | None = None
+    row_groups: Annotated[np.ndarray, indices("rows", "rows", -1)] | None = None
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed."""
@@ -162,6 +168,26 @@ class ProblemRecord:
         """The rows with positive weight in a random order that follows from their values, not from their positions."""
         X = self.X[:, :0] if self.kernel.is_precomputed else self.X
         return np.asarray(self.rows[order_by_content(*(arrays.take(part, self.rows) for part in (X, self.y)))])
+
+    @cached_property
+    def folds(self) -> list[np.ndarray] | None:
+        """The rows of each group, by their positions among those with positive weight."""
+        if self.row_groups is None:
+            return None
+        names, numbers = np.unique(self.row_groups[self.rows], return_inverse=True)
+        if len(names) < 2:
+            raise ValueError(f"groups: all of {counted(len(self.rows), 'row')} are of one group: use smaller groups.")
+        order = np.argsort(numbers, kind="stable")
+        return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
+
+    def parts(self, count: int) -> list[np.ndarray]:
+        """The rows with positive weight in at most so many random parts of similar size, with whole groups."""
+        order = self.rows_by_content
+        if self.row_groups is None:
+            return np.array_split(order, min(count, len(order)))
+        _, first, numbers = np.unique(self.row_groups[order], return_index=True, return_inverse=True)
+        place = np.argsort(np.argsort(first))[numbers] % count
+        return [order[place == part] for part in range(place.max() + 1)]
 
     @cached_property
     def spreads(self) -> Spreads:
@@ -219,7 +245,7 @@ class ProblemRecord:
     def subset(self, rows: np.ndarray) -> Self:
         """The same problem on fewer rows; a basis smaller than the rows stays as it is."""
         X, y, weights = (arrays.take(a, rows) for a in (self.X, self.y, self.weights))
-        points, support = self.points, None
+        points, support, row_groups = self.points, None, None if self.row_groups is None else self.row_groups[rows]
         if self.kernel.is_precomputed:
             X = arrays.take(X.T, rows).T
             if not self.is_dual:
@@ -228,7 +254,7 @@ class ProblemRecord:
                     raise ValueError("The basis of a precomputed kernel must be among the rows of the subset.")
         elif not self.is_dual:
             points = self.basis_points
-        return self.replace(X=X, y=y, weights=weights, support=support, points=points)
+        return self.replace(X=X, y=y, weights=weights, support=support, points=points, row_groups=row_groups)
 
     def with_basis(self, support: np.ndarray | None = None, points: Array | None = None, **changes: Any) -> Self:
         """The penalised problem on another basis: rows by number (sorted), or points."""

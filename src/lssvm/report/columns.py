@@ -19,7 +19,7 @@ DRAWN = 6  # columns whose effects are shown
 MOST_VALUES = 7  # of a category
 MOST_CURVES = 4  # classes or targets in one chart, those with the largest effects
 CUT_OFF = 0.01  # share of the rows with the same extreme target, at least
-KINDS = {"number": "numeric", "ranks": "ordered", "category": "categorical", "ignored": "ignored"}
+KINDS = {"number": "numeric", "time": "dates", "ranks": "ordered", "category": "categorical", "ignored": "ignored"}
 
 
 def importance_section(facts: Facts) -> str:
@@ -91,7 +91,7 @@ def _signed(value: float) -> str:
 
 # The data -------------------------------------------------------------------------------------------------------------
 def data_section(facts: Facts) -> str:
-    encoder = facts.model.fitted_.layout.encoder  # None if the rows are numbers as they are
+    encoder = facts.model.fitted_.layout.columns
     names = [] if facts.model.kernel_.is_precomputed else facts.names
     columns = [Column(name) for name in names] if encoder is None else list(encoder.columns)
     found = list(_findings(facts, columns))
@@ -126,6 +126,7 @@ def _findings(facts: Facts, columns: list[Column]) -> Iterator[tuple[int, str, s
         indicator = len(column.values) if column.kind == "category" else 1
         missing = int(np.count_nonzero(cells[:, indicator])) if column.missing or column.height > 0 else 0
         words = [f"{missing} missing ({missing / len(cells):.1%})"] if missing else []
+        words += [f"read as {column.words}"] if column.text_format is not None else []
         if column.kind == "ignored":
             words.append("ignored: almost every row has a different value, so it looks like an identifier")
         if column.pooled:

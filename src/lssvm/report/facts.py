@@ -38,6 +38,7 @@ class Facts:
         parts = zip(self.members, self.problems, strict=True)  # after `fit_chunks`, members do not keep their rows
         self.chunked = any(own is None and member.fitted_.is_least_squares for (member, _), own in parts)
         self.kept = _known(diagnose.kept_rows, first, "The data")
+        self.groups = None if self.kept is None else self.kept.problem.row_groups  # left out together
         self.loo: Any = _known(diagnose.loo_values, model)
         self.rows: Any = None if self.loo is None else self.loo.total
         self.sampled = self.loo is not None and self.loo.sampled  # the row numbers are then unknown

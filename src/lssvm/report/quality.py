@@ -32,6 +32,8 @@ def quality_section(facts: Facts) -> str:
         note += f"<p>These figures come from a random sample of {len(facts.loo.weights)} of the {facts.rows} rows.</p>"
     if np.ptp(facts.loo.given) > 0:
         note += "<p>Averages use the sample weights; tables of classes count the rows with positive weight.</p>"
+    if facts.groups is not None:
+        note += "<p>Leave-one-out leaves out the whole group of each row: these are predictions of new groups.</p>"
     return note + (_class_quality(facts) if facts.classes else _number_quality(facts))
 
 

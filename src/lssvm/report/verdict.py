@@ -85,23 +85,31 @@ def _loo_predictions(model: Any) -> tuple[np.ndarray, np.ndarray]:
     return found.actual, found.predicted
 
 
-def constant_predictions(own: Predictions) -> Predictions:
+def constant_predictions(own: Predictions, groups: np.ndarray | None = None) -> Predictions:
     """The mean (of robust models: the median, without weights) of the other rows; the most frequent class of all rows.
 
-    Of two classes of the same size, the other one would always be the most frequent without a row.
+    With groups, the other rows are those of other groups. Of two classes of the same size, the other one would always
+    be the most frequent without a row.
     """
     actual, w = own.actual, own.weights[:, None]
     if own.kind == "wrong":
         largest = np.argmax(np.bincount(actual[:, 0], own.weights))
         return replace(own, name="always the most frequent class", predicted=np.full_like(actual, largest))
+    name = "always the average" if own.kind == "squared" else "always the median"
+    if groups is not None:
+        predicted = np.empty_like(actual)
+        for group in np.unique(groups):
+            rest, v = actual[groups != group], own.weights[groups != group]
+            predicted[groups == group] = np.average(rest, 0, v) if own.kind == "squared" else np.median(rest, axis=0)
+        return replace(own, name=name, predicted=predicted)
     if own.kind == "squared":
         total = np.sum(w * actual, axis=0)
         predicted = (total - w * actual) / np.maximum(own.weights.sum() - w, np.finfo(float).tiny)
-        return replace(own, name="always the average", predicted=predicted)
+        return replace(own, name=name, predicted=predicted)
     ordered, n = np.sort(actual, axis=0), len(actual)
     places = [(n - 2) // 2, (n - 1) // 2]  # of the one or two values in the middle of the others
     middle = [np.where(actual <= ordered[place], ordered[place + 1], ordered[place]) for place in places]
-    return replace(own, name="always the median", predicted=np.mean(middle, axis=0))
+    return replace(own, name=name, predicted=np.mean(middle, axis=0))
 
 
 def linear_predictions(facts: Facts) -> Predictions | None:
@@ -128,7 +136,8 @@ def linear_predictions(facts: Facts) -> Predictions | None:
         y = arrays.to_numpy(kept.problem.y)[rows]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it explains little
-        actual, predicted = _loo_predictions(model.fit(X, y, sample_weight=weights))
+        groups = None if facts.groups is None else facts.groups[rows]
+        actual, predicted = _loo_predictions(model.fit(X, y, sample_weight=weights, groups=groups))
     if facts.classes:  # the sample may lack some
         present = np.searchsorted(facts.model.classes_, model.classes_)
         actual, predicted = present[actual], present[predicted]
@@ -141,7 +150,7 @@ def verdict_section(facts: Facts) -> str:
     if facts.loo is None:
         return _verdict("The quality of this model is unknown.") + doubts
     own = model_predictions(facts)
-    constant = constant_predictions(own)
+    constant = constant_predictions(own, None if facts.groups is None else facts.groups[own.rows])
     if not constant.mean_loss.any():
         return _verdict(f"All rows have the same {facts.target}.") + doubts
     linear = linear_predictions(facts)
@@ -150,6 +159,8 @@ def verdict_section(facts: Facts) -> str:
     share = min(share, _doubt(facts, own)) if facts.classes else share
     headline = next(words for start, words in GRADES if share >= start).format(facts.target)
     note = "Each row is predicted by a model fitted without it, so these are errors on new rows of the same kind."
+    if facts.groups is not None:
+        note = "Each row is predicted by a model fitted without its group, so these are errors on rows of new groups."
     note += " The typical error is the root mean square error." if own.kind == "squared" else ""
     if linear is not None and len(linear.weights) < len(own.weights):
         note += f" The linear model is fitted to {len(linear.weights)} of the rows."

@@ -67,7 +67,7 @@ class Parametric:
         self.r, self.rows, self.columns = len(P), rows, columns
         self.slack = SLACK_SEPARATE if separate else SLACK
         self.n = self.r + len(rows)
-        self.P = P + SHIFT * float(np.linalg.norm(P, 2)) * np.eye(self.r)
+        self.P = P + SHIFT * float(np.linalg.eigvalsh(P).max(initial=0.0)) * np.eye(self.r)
         self.parts = np.tile(np.repeat(np.arange(len(rows)), [len(V) for V in rows]), 2)  # components of the rows
         self.count = len(self.parts) // 2
         self.starts = np.searchsorted(self.parts[: self.count], np.arange(len(rows)))

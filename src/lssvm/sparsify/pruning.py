@@ -128,7 +128,7 @@ class _Path:
     def follow(self) -> None:
         """Compute the path."""
         step, problem = self.step, self.problem
-        fixed = not step.retune and step.score != "kfold"
+        fixed = not step.retune and step.score != "kfold" and problem.row_groups is None
         if step.rows == "keep" and step.score == "loo" and fixed:
             self._keep_rows()
         elif step.rows == "drop" and fixed and problem.robust is None and np.isin(self.first, problem.rows).all():

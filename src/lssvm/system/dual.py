@@ -11,8 +11,7 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import EPS, Array, NumericalError
-from ..losses import log_deviance, log_press
-from .solution import Solution, System, band_of_products, for_ridges, solve_factorised, solve_symmetric
+from .solution import Solution, System, band_of_products, for_ridges, gathered, solve_factorised
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,7 @@ class Dual(System):
     scaled: Array = None  # (l, k)  a, if it is known
     phi: Array = None  # (l, r)  the whitened columns, or None
     P: Array = None  # (l, l), if `with_inverse` has formed it
+    folds: Sequence[np.ndarray] | None = None
 
     def with_inverse(self) -> Dual:
         return self if self.ridge is None else replace(self, P=arrays.gram(self.Q.T))
@@ -47,10 +47,14 @@ class Dual(System):
         q = arrays.row_squares(self.Q, None if self.eigenvalues is None else spectrum)
         intercept = self.mean + self.bias_row @ self.targets - self.bias_change @ a
         coef = w * a if self.phi is None else self.phi.T @ (w * a)
-        return Solution(coef, intercept, lam * a / w, 1.0 - lam * q, a / (w * q[:, None]))
+        loo = a / (w * q[:, None]) if self.folds is None else self.leave_out(self.folds, lam * a, lam) / w
+        return Solution(coef, intercept, lam * a / w, 1.0 - lam * q, loo)
 
     def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
         """Blocks of rows and their leave-one-out residuals (rows, ridges, k), for all ridges from two products."""
+        if self.folds is not None:
+            yield from self._fold_path(ridges)
+            return
         for rows, a, q in for_ridges(self.Q, [self._spectrum(lam) for lam in ridges], self.Q.T @ self.targets):
             yield rows, a / (self.sqrt_weights[rows, None] * q)[:, :, None]
 
@@ -61,8 +65,9 @@ class Dual(System):
         columns and -L^-T phi'G phi L^-1 in K_mm = L L', L = `lower`.
 
         With P as above in the coordinates of the coefficients alpha, d alpha = -P dK alpha and dP = -P dK P. A function
-        of e = ridge alpha/v and 1 - h = ridge diag P/v with derivatives a in w e and b in h then has the derivative
-        P diag(b ridge/v) P - sym((P u) alpha') in K, u = a ridge/w; e and h also depend on the ridge directly.
+        of e = ridge alpha/v and I - H = ridge S^-1 P S^-1 with derivatives a in w e and D in H (see `_derivatives`)
+        then has the derivative ridge P S^-1 D S^-1 P - sym((P u) alpha') in K, u = a ridge/w. What depends on the ridge
+        directly cancels.
         """
         if self.ridge is None:
             raise NumericalError("The derivative of leave-one-out needs a factor for one ridge.")
@@ -72,28 +77,22 @@ class Dual(System):
         alpha = w * self.scaled
         complement = lam * xp.linalg.diagonal(P)[:, None] / (w * w)
         e = lam * alpha / w
-        criterion = log_deviance if classes else log_press
-        value, a, b = criterion(e, complement, self.targets / w + self.mean[None, :], self.sqrt_weights**2)
-        G = arrays.matmul(P * (b * lam / w**2).T, P) - (P @ (a * lam / w)) @ alpha.T
+        value, a, times = self._derivatives(classes, e, complement, self.targets / w + self.mean[None, :], lam)
+        G = arrays.matmul(times(P.T, lam, w).T, P) - (P @ (a * lam / w)) @ alpha.T
         G = 0.5 * (G + G.T)
         in_ridge = float(xp.sum(xp.linalg.diagonal(G) * lam / w[:, 0] ** 2))
-        in_ridge += float(xp.sum(a * e)) - float(xp.sum(b * complement))
+        if self.folds is None:  # no more than rounding errors, on which the last digits of a search depend
+            in_ridge += float(xp.sum(a * e)) - float(xp.sum(times(complement)))
         if self.phi is None:
             return value, G, None, in_ridge
         product = arrays.matmul(G, self.phi)
         inner = arrays.unwhiten_rows(arrays.matmul(self.phi.T, product), lower)
         return value, arrays.unwhiten_rows(2.0 * product, lower), -arrays.unwhiten_rows(inner.T, lower), in_ridge
 
-    def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
-        """t_B - f_(B)(x_B) for every fold B, each left out as a whole: P_BB^-1 a_B."""
-        spectrum, w = self._spectrum(lam), self.sqrt_weights[:, None]
-        a = w * self.solution(lam).residuals / lam
-        out = a + 0.0
-        for fold in filter(len, folds):
-            rows = arrays.take(self.Q, fold)
-            block = arrays.matmul(rows * spectrum[None, :], rows.T)
-            out = arrays.put(out, fold, solve_symmetric(block, arrays.take(a, fold)) / arrays.take(w, fold))
-        return out
+    def blocks(self, rows: np.ndarray, lam: float) -> Array:
+        """lam P_BB."""
+        part = gathered(self.Q, rows)
+        return (part * (lam * self._spectrum(lam))) @ arrays.namespace(part).matrix_transpose(part)
 
     def band(self, lam: float, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         Q, spectrum, w = (arrays.to_numpy(a) for a in (self.Q, self._spectrum(lam), self.sqrt_weights))

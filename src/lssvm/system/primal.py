@@ -10,9 +10,17 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import EPS, Array
-from ..losses import log_deviance, log_press
 from .orthogonal import ORTHOGONAL, QUICK, orthogonalise
-from .solution import CAREFUL, Solution, System, band_of_products, for_ridges, solve_factorised, solve_symmetric
+from .solution import (
+    CAREFUL,
+    Solution,
+    System,
+    band_of_products,
+    for_ridges,
+    gathered,
+    solve_factorised,
+    solve_symmetric,
+)
 
 
 @dataclass(frozen=True)
@@ -31,11 +39,12 @@ class Primal(System):
     rounding: float = math.inf  # absolute error of the eigenvalues, if it alone limits the orthogonality of Q,
     lost: float = math.inf  # or a bound on the loss of orthogonality and the relative error of the singular values
     squares: Array = None  # (l,)  squared norms of the rows of Q, for one ridge
+    folds: Sequence[np.ndarray] | None = None
 
     def serves(self, lam: float, leverage: Array) -> bool:
         """Whether leave-one-out for this ridge is as accurate as with its own factor; see `orthogonalise`."""
         h = min(float(arrays.namespace(leverage).max(leverage)), 1.0 - CAREFUL)
-        return min(self.rounding / lam, self.lost) * h / (1.0 - h) <= ORTHOGONAL
+        return self.folds is None and min(self.rounding / lam, self.lost) * h / (1.0 - h) <= ORTHOGONAL
 
     def _at(self, lam: float) -> tuple[Array, Array]:
         """Q and B of one ridge; B may be replaced by any matrix with the same B'B."""
@@ -77,6 +86,9 @@ class Primal(System):
         near = np.flatnonzero(arrays.to_numpy(1.0 - leverage) < CAREFUL)
         if careful and near.size:
             residuals, leverage, loo = self.careful(near, lam, residuals, leverage, loo)
+        if self.folds is not None:
+            leave_out = self._leave_out_carefully if careful else self.leave_out
+            loo = leave_out(self.folds, w * residuals, lam) / w
         return Solution(coef, self.mean - self.centre @ coef, residuals, leverage, loo)
 
     def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
@@ -84,6 +96,9 @@ class Primal(System):
 
         They are those of `solution` without `careful`.
         """
+        if self.folds is not None:
+            yield from self._fold_path(ridges)
+            return
         xp = arrays.namespace(self.Q)
         total = xp.sum(self.sqrt_weights**2)
         for rows, fitted, squares in for_ridges(self.Q, list(map(self._spectrum, ridges)), self.projected()):
@@ -109,9 +124,9 @@ class Primal(System):
     def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array, float]:
         """As in `Dual`, with the derivatives in the columns k_i (weights included), in K_mm and in log(ridge).
 
-        The whitened columns are L^-1 k_i, L = `lower`; with T = L R', scaled and centred columns are Q T'. With a and b
-        the derivatives in e and h (all scaled by w), c the fit in the columns Q and q = Q'a, the derivative in Q T' is
-        -(I - H) a c' - e q' + 2 (I - H) diag(b) Q times T^-1; that in K_mm is ridge T^-T (sym(q c') - Q'diag(b)Q) T^-1.
+        The whitened columns are L^-1 k_i, L = `lower`; with T = L R', scaled and centred columns are Q T'. With a and D
+        the derivatives in e and H (all scaled by w), c the fit in the columns Q and q = Q'a, the derivative in Q T' is
+        -(I - H) a c' - e q' + 2 (I - H) D Q times T^-1; that in K_mm is ridge T^-T (sym(q c') - Q'D Q) T^-1.
         """
         if self.eigenvalues is not None:
             raise ValueError("The derivative of leave-one-out needs a factor for one ridge.")
@@ -121,14 +136,14 @@ class Primal(System):
         c = self.projected()
         e = w * self.targets - Q @ c
         complement = xp.clip(1.0 - self.squares[:, None] - w * w / total, EPS, None)
-        criterion = log_deviance if classes else log_press
-        value, a, b = criterion(e, complement, self.targets + self.mean[None, :], self.sqrt_weights**2)
-        q = Q.T @ a
-        middle = arrays.matmul((b * Q).T, Q)
+        targets = self.targets + self.mean[None, :]
+        value, a, times = self._derivatives(classes, e, complement, targets, self.ridge)
+        q, DQ = Q.T @ a, times(Q)
+        middle = arrays.matmul(DQ.T, Q)
         middle = 0.5 * (middle + middle.T)
         vector = Q @ q - a + w * (w[:, 0] @ a)[None, :] / total
-        few = xp.concat([c.T, -q.T, -2.0 * ((w * b)[:, 0] @ Q)[None, :] / total], axis=0)
-        columns = arrays.add_product((2.0 * b) * Q, Q, -2.0 * middle)
+        few = xp.concat([c.T, -q.T, -2.0 * (times(w)[:, 0] @ Q)[None, :] / total], axis=0)
+        columns = arrays.add_product(2.0 * DQ, Q, -2.0 * middle)
         columns = arrays.add_product(columns, xp.concat([vector, e, w], axis=1), few)
         if arrays.on_accelerator(w) or not bool(xp.all(w == 1.0)):
             columns *= w
@@ -177,25 +192,27 @@ class Primal(System):
         residuals = arrays.take(self.targets, block) - mean[None, :] - (T @ coef) / w_block[:, None]
         return residuals, xp.concat([T, w_block[:, None] / math.sqrt(total)], axis=1)
 
-    def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
-        """t_B - f_(B)(x_B) for every fold B, each left out as a whole: S_B^-1 (I - H_BB)^-1 S_B e_B."""
-        xp = arrays.namespace(self.Q)
-        Q, _ = self._at(lam)
-        residuals, w = self.solution(lam).residuals, self.sqrt_weights
-        total = float(w @ w)
-        out = residuals + 0.0
+    def blocks(self, rows: np.ndarray, lam: float) -> Array:
+        """I - H_BB."""
+        xp, w = arrays.namespace(self.Q), self.sqrt_weights[:, None]
+        part, w_part = gathered(self.Q, rows), gathered(w / xp.sqrt(xp.sum(w * w)), rows)
+        M = arrays.identity(rows.shape[1], self.Q) - (part * self._spectrum(lam)) @ xp.matrix_transpose(part)
+        return M - w_part @ xp.matrix_transpose(w_part)
+
+    def _leave_out_carefully(self, folds: Sequence[np.ndarray], e: Array, lam: float) -> Array:
+        """As `leave_out` for the own residuals e, from the system of the other rows where I - H_BB is near-singular."""
+        xp, w, out = arrays.namespace(self.Q), self.sqrt_weights, e + 0.0
+        Q, total = self._at(lam)[0], float(w @ w)
         for fold in filter(len, folds):
-            w_fold = arrays.take(w, fold)[:, None]
+            w_fold, own = arrays.take(w, fold)[:, None], arrays.take(e, fold)
             rows = xp.concat([arrays.take(Q, fold), w_fold / math.sqrt(total)], axis=1)
             short = rows.shape[0] <= rows.shape[1]
             L = arrays.cholesky(arrays.add_diagonal(-arrays.gram(rows.T if short else rows), 1.0))
             if L is None or float(xp.min(xp.linalg.diagonal(L))) ** 2 < CAREFUL:
-                out = arrays.put(out, fold, self._without(fold, lam)[0])
-                continue
-            e = w_fold * arrays.take(residuals, fold)
-            # (I - R R')^-1 = I + R (I - R'R)^-1 R'
-            e = solve_factorised(L, e) if short else e + rows @ solve_factorised(L, rows.T @ e)
-            out = arrays.put(out, fold, e / w_fold)
+                own = w_fold * self._without(fold, lam)[0]
+            else:  # (I - R R')^-1 = I + R (I - R'R)^-1 R'
+                own = solve_factorised(L, own) if short else own + rows @ solve_factorised(L, rows.T @ own)
+            out = arrays.put(out, fold, own)
         return out
 
     def with_targets(self, targets: Array) -> Primal:
@@ -206,6 +223,9 @@ class Primal(System):
     def noise_of_gradient(self, errors: Array, lam: float) -> tuple[Array, Array]:
         spectrum = self._spectrum(lam)
         moved = self.Q @ (spectrum[:, None] * self._by_inverse(errors.T).T) / self.sqrt_weights[:, None]
+        if self.folds is not None:
+            w = self.sqrt_weights[:, None]
+            return moved, self.leave_out(self.folds, w * moved, lam) / w
         complement = arrays.namespace(moved).clip(1.0 - self._leverage(spectrum), EPS, None)
         return moved, moved / complement[:, None]
 
@@ -301,6 +321,7 @@ class Reduced(System):
     sqrt_weights: Array  # (l,)
     position: np.ndarray  # (l,) the column of a row in the basis, or -1
     own_ridge: Array  # (l,) lam/v of the rows in the basis, 0 elsewhere
+    folds: Sequence[np.ndarray] | None = None
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """Coefficients, bias, residuals t - f, leverages and exact leave-one-out residuals t - f_(i)."""
@@ -311,6 +332,7 @@ class Reduced(System):
         own = arrays.namespace(coef).sum(inverse * arrays.take(self.rows, inside), axis=1)
         own = own * arrays.take(self.sqrt_weights, inside)
         loo = self._residuals(moves, coef - own[:, None] * arrays.take(moves, inside))
+        loo = loo if self.folds is None else self.block_residuals(self.folds, lam)
         leverage = arrays.row_squares(self.rows + 0.0)
         return Solution(self.solved[:-1, :], self.solved[-1, :], self._residuals(self.equation, coef), leverage, loo)
 

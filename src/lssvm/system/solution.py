@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from .. import arrays
 from ..arrays import Array
+from ..losses import log_deviance, log_press
 
 PROBES = 8  # number of random vectors in estimates of norms: the standard error of a squared norm is at most 50 %
 CAREFUL = 1e-4  # 1 - h below which e/(1 - h) has lost too many digits: its error is about EPS/(1 - h) = 2e-12 there
@@ -36,6 +37,8 @@ class System:
     Q: Array  # (l, r)  columns whose products with their spectrum are the hat matrix, or its complement
     eigenvalues: Array  # (r,), or None if the factor is for one ridge
     ridge: float | None  # the only or smallest one; None for every ridge
+    sqrt_weights: Array  # (l,)
+    folds: Sequence[np.ndarray] | None  # rows that are left out together for `loo_residuals`; None: each by itself
 
     def _spectrum(self, lam: float) -> Array:
         """The factors of the columns Q for one ridge."""
@@ -57,6 +60,11 @@ class System:
         """Blocks of rows and their leave-one-out residuals (rows, ridges, k)."""
         raise ValueError(f"{type(self).__name__} is factorised for one C only.")
 
+    def _fold_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
+        """The same where folds are left out."""
+        found = [self.solution(lam, careful=False).loo_residuals for lam in ridges]
+        yield slice(None), arrays.namespace(found[0]).stack(found, axis=1)
+
     def serves(self, lam: float, leverage: Array) -> bool:
         """Whether leave-one-out for this ridge is as accurate as with its own factor."""
         return False
@@ -64,6 +72,24 @@ class System:
     def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array | None, float]:
         """The leave-one-out loss, and its derivatives in the kernel columns, in K_mm and in log(ridge)."""
         raise ValueError(f"{type(self).__name__} does not provide derivatives of the leave-one-out loss.")
+
+    def _derivatives(
+        self, classes: bool, e: Array, complement: Array, targets: Array, lam: float
+    ) -> tuple[float, Array, Callable[..., Array]]:
+        """`log_press` or `log_deviance`, its derivative a in the residuals e, and D X for that in H, D.
+
+        Without folds, e/(1 - h) gives D = diag(b). With r_B = M_BB^-1 e_B (see `leave_out`) and the derivative u in r,
+        a_B = M_BB^-1 u_B, and the blocks of D are a_B r_B', made symmetric. The last result is a function of X, and of
+        lam and w for the product with lam S^-1 D S^-1 instead.
+        """
+        criterion, folds, weights = log_deviance if classes else log_press, self.folds, self.sqrt_weights**2
+        if folds is None:
+            value, a, b = criterion(e, complement, targets, weights)
+            return value, a, lambda X, lam=1.0, w=1.0: (b * lam / w**2) * X
+        r = self.leave_out(folds, e, lam)
+        value, u, _ = criterion(r, 0.0 * complement + 1.0, targets, weights)
+        a = self.leave_out(folds, u, lam)
+        return value, a, lambda X, lam=1.0, w=1.0: _outer_products(folds, lam * a / w, r / w, X)
 
     def with_targets(self, targets: Array) -> System:
         """The same system for other targets."""
@@ -92,7 +118,19 @@ class System:
 
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
         """t_B - f_(B)(x_B) for every fold B, each left out as a whole."""
+        return replace(self, folds=folds).solution(lam).loo_residuals  # type: ignore[type-var]
+
+    def blocks(self, rows: np.ndarray, lam: float) -> Array:
+        """M_BB (folds, m, m) of folds B of m rows each, (folds, m); M is I - H in the rows scaled by w."""
         raise NotImplementedError
+
+    def leave_out(self, folds: Sequence[np.ndarray], e: Array, lam: float) -> Array:
+        """M_BB^-1 e_B for every fold B: from residuals those of models without B; all are scaled by w."""
+        out, xp = e + 0.0, arrays.namespace(e)
+        for rows in _by_size(folds, self.Q.shape[1]):
+            found = solve_symmetric(self.blocks(rows, lam), gathered(e, rows))
+            out = arrays.put(out, rows.reshape(-1), xp.reshape(found, (-1, e.shape[1])))
+        return out
 
     def band(self, lam: float, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """M[i, i + d] (width + 1, l) for distances d up to `width`, s (l, k) and w (l,), as NumPy arrays.
@@ -144,13 +182,44 @@ def solve_factorised(L: Array, B: Array) -> Array:
 
 
 def solve_symmetric(A: Array, B: Array) -> Array:
-    """A^-1 B for a symmetric A, by Cholesky where A is positive definite; infinite where A is singular."""
-    L = arrays.cholesky(A + 0.0)
+    """A^-1 B for a symmetric A or a stack of them; infinite where A is singular.
+
+    A single matrix that is positive definite is solved by Cholesky.
+    """
+    xp = arrays.namespace(A)
+    if A.ndim == 3 and A.shape[0] == 1:
+        return solve_symmetric(A[0, :, :], B[0, :, :])[None, :, :]
+    L = arrays.cholesky(A + 0.0) if A.ndim == 2 else None
     if L is not None:
         return solve_factorised(L, B)
     try:
-        return arrays.namespace(A).linalg.solve(A, B)
+        return xp.linalg.solve(A, B)
     except Exception as error:  # each namespace has its own class of LinAlgError
         if type(error).__name__ not in {"LinAlgError", "_LinAlgError"}:
             raise
-        return B * 0.0 + math.inf  # the system without this fold has no solution
+    if A.ndim == 3:
+        return xp.stack([solve_symmetric(A[k, :, :], B[k, :, :]) for k in range(A.shape[0])])
+    return B * 0.0 + math.inf  # the system without this fold has no solution
+
+
+def _by_size(folds: Sequence[np.ndarray], columns: int) -> Iterator[np.ndarray]:
+    """Folds of equal size as the rows of matrices; their rows of so many columns fit in the working memory."""
+    for size in sorted({len(fold) for fold in folds} - {0}):
+        same = np.stack([fold for fold in folds if len(fold) == size])
+        for part in arrays.row_blocks(len(same), 8 * size * (2 * columns + size)):
+            yield same[part]
+
+
+def gathered(A: Array, rows: np.ndarray) -> Array:
+    """The rows of A in the places of their numbers, (folds, m, columns)."""
+    return arrays.namespace(A).reshape(arrays.take(A, rows.reshape(-1)), (*rows.shape, A.shape[1]))
+
+
+def _outer_products(folds: Sequence[np.ndarray], a: Array, r: Array, X: Array) -> Array:
+    """1/2 (a_B r_B' + r_B a_B') X_B for every fold B."""
+    out, xp = 0.0 * X, arrays.namespace(X)
+    for rows in _by_size(folds, X.shape[1]):
+        own, left, part = (gathered(values, rows) for values in (a, r, X))
+        found = own @ (xp.matrix_transpose(left) @ part) + left @ (xp.matrix_transpose(own) @ part)
+        out = arrays.put(out, rows.reshape(-1), 0.5 * xp.reshape(found, (-1, X.shape[1])))
+    return out

@@ -7,6 +7,7 @@ are arrays of pyarrow (see `readable`).
 
 from __future__ import annotations
 
+import datetime
 import importlib
 import math
 import re
@@ -29,9 +30,9 @@ DATES = (19000101, 21001231)  # between them, whole numbers may be dates
 FEWEST_ROWS = 20  # with fewer rows, no column is taken for an identifier or for the numbers of the rows
 FILLED = 1.1  # numbers of rows have a range smaller than this multiple of the number of rows
 PADDED = re.compile(r"0\d+")
-DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{2,4})([T ]\d{1,2}:\d{2}.*)?")
-SIGNED = re.compile(r"([€$£¥]|[A-Z]{3}\s)?\s*[+-]?\d[\d.,'\s]*([€$£¥%]|[^\W\d]{1,3})?")  # a number and a unit
-CATEGORIES = ("categor", "enum", "dictionary", "str", "large_string", "utf8", "large_utf8")  # starts of dtypes
+CATEGORIES = ("categor", "enum", "dictionary")  # starts of dtypes
+TEXTS = ("str", "large_string", "utf8", "large_utf8")
+DAYS = (datetime.date, np.datetime64)
 REMEDY = "drop the column, or convert it to one type, e.g. with astype(str)"
 AS_IN_FIT = "give the same columns as in fit, in the same order and with the same types"
 
@@ -158,8 +159,11 @@ def kind_of(cells: Any) -> tuple[str, tuple[Any, ...]]:
         return "ranks", tuple(cells.combine_chunks().dictionary.to_pylist())
     if text == "object":
         present = [cell for cell in listed(cells) if not is_missing(cell)]
-        return ("category" if not present or any(isinstance(cell, str) for cell in present) else "number"), ()
-    return ("category" if text.startswith(CATEGORIES) else "number"), ()
+        if not present or any(isinstance(cell, str) for cell in present):
+            return "text", ()
+        return ("time" if all(isinstance(cell, DAYS) for cell in present) else "number"), ()
+    kinds = {CATEGORIES: "category", TEXTS: "text", ("date", "timestamp"): "time"}
+    return next((kind for starts, kind in kinds.items() if text.startswith(starts)), "number"), ()
 
 
 def spelled_as(values: Iterable[str], cells: np.ndarray) -> np.ndarray:
@@ -201,7 +205,7 @@ def _refuse_infinite(values: np.ndarray, name: str | int) -> None:
 
 # Columns of files, as arrays of pyarrow ------------------------------------------------------------------------------
 def readable(column: Any) -> Any:
-    """A column of pyarrow as numbers (float64) or as texts without blanks around them; None if it is neither."""
+    """A column of pyarrow as numbers (float64), dates, or texts without blanks around them; None if it is none."""
     from pyarrow import compute, types
 
     kind = column.type
@@ -213,21 +217,36 @@ def readable(column: Any) -> Any:
         return column.cast("string")
     if types.is_floating(kind) or types.is_integer(kind) or types.is_decimal(kind):
         return column.cast("float64", safe=False)
-    return None
+    return column if types.is_date(kind) or types.is_timestamp(kind) else None
 
 
-def numbers_of(cells: Any, decimal: str = ".") -> tuple[np.ndarray, list[int]]:
-    """The numbers of a `readable` column, NaN for missing cells, and the positions of other cells."""
+def spelled(cells: Any) -> Any:
+    """A `readable` column with dates as texts."""
+    from pyarrow import types
+
+    return cells.cast("string") if types.is_temporal(cells.type) else cells
+
+
+def numbers_of(
+    cells: Any, decimal: str = ".", read: Callable[[str], float] | None = None
+) -> tuple[np.ndarray, list[int]]:
+    """The numbers of a `readable` column, NaN for missing cells, and the positions of other cells.
+
+    Texts are read by one function, if it is given.
+    """
     from pyarrow import compute
 
     try:
+        if read is not None and cells.type != "double":
+            raise ValueError("texts of a format of their own")
         plain = cells
         if decimal != ".":  # the points of other texts are replaced, as in `number_of`
             plain = compute.replace_substring(compute.replace_substring(cells, ".", "_"), decimal, ".")
         values = plain.cast("float64").to_numpy(zero_copy_only=False)
     except ValueError:  # some cells are not numbers
         codes = cells.dictionary_encode()
-        readings = ([reader(text, decimal) for reader in READERS] for text in codes.dictionary.to_pylist())
+        readers = READERS if read is None else (lambda text, _: read(text),)
+        readings = ([reader(text, decimal) for reader in readers] for text in codes.dictionary.to_pylist())
         known = [next((value for value in found if not math.isnan(value)), math.nan) for found in readings]
         values = np.array([*known, math.nan])[codes.indices.fill_null(len(known)).to_numpy()]
     other = np.flatnonzero(~np.isfinite(values))
@@ -269,16 +288,24 @@ class ColumnScan:
     dates: bool = True  # all numbers are dates such as 19910503
     padded: str = ""  # the first value with leading zeros: a code rather than a number
     usable: bool = True  # False for types other than numbers and text
+    format: Any = None  # how texts are read as numbers or dates, once all are known
 
     @property
     def is_number(self) -> bool:
-        """Whether the column is numeric, perhaps with a few mistakes."""
+        """Whether the column is numeric or of dates, perhaps with a few mistakes."""
+        if self.format is not None:
+            return True
         few = self.odd == 0 or (self.odd <= FEW_ODD * (self.odd + self.numbers) and not self.truths)
         return self.usable and self.numbers + self.truths > 0 and few
 
     @property
     def numbers(self) -> int:
         return self.rows - self.blank - self.absent - self.odd - self.truths
+
+    @property
+    def mistakes(self) -> int:
+        """The number of texts that are not read."""
+        return 0 if self.format is not None else self.odd
 
     @property
     def missing(self) -> int:
@@ -296,13 +323,9 @@ class ColumnScan:
         return Counter({value: count for value, count in self.counts.items() if value not in ABSENT})
 
     @property
-    def texts(self) -> list[str]:
-        """Some of the texts."""
-        return [value for value, _ in self.odd_values] if self.counts is None else list(self.counts)[:50]
-
-    def all_match(self, pattern: re.Pattern[str]) -> bool:
-        """Whether all of these texts match a pattern."""
-        return bool(self.texts) and all(map(pattern.fullmatch, self.texts))
+    def distinct(self) -> float:
+        """The number of distinct values."""
+        return math.inf if self.counts is None else len(self.counts)
 
     def add(self, cells: Any, rows: int, decimal: str, row: Callable[[int], int]) -> None:
         """Add a `readable` column of some rows; `row` maps positions to the numbers of rows in messages."""
@@ -310,6 +333,7 @@ class ColumnScan:
         if cells is None:
             self.usable = False
             return
+        cells = spelled(cells)
         values, odd = numbers_of(cells, decimal)
         self.odd += len(odd)
         self.odd_values += [(str(cells[place].as_py()), row(place)) for place in odd[: 3 - len(self.odd_values)]]

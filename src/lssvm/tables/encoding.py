@@ -1,10 +1,13 @@
-"""The columns of a table as numbers: categories, ranks and missing cells.
+"""The columns of a table as numbers: categories, ranks, times and missing cells.
 
 A category has one encoded column per value, which is 1/sqrt(2) in the rows with that value and 0 in the others. With
 one width for all of them, rows with the same value have distance 0 and rows with different values distance 1, in units
 of the width. A number with missing cells has a second column with the same width, the indicator of the missing cells.
 Missing cells are filled in with the median m, and the height of the indicator is the spread s of the column: the mean
 squared distance between a missing cell and the others, s^2 + E(x - m)^2, is then about 2 s^2, as between any two cells.
+
+A time is a number, the year, followed by the sine and the cosine of each cycle that can be seen in the cells. Each
+cycle is an input with its own width, so that the search may drop it.
 """
 
 from __future__ import annotations
@@ -25,17 +28,19 @@ from .cells import (
     FEWEST_ROWS,
     column_names,
     floats_of,
+    is_missing,
     kind_of,
+    listed,
     refuse_mixed,
     series_of,
     spelled_as,
     values_of,
 )
+from .formats import IDENTIFIER, MOST_VALUES, Evidence, Format, cycles_of, is_absent, waves, years_of
 
 LARGEST = float(np.finfo(np.float64).max)
 HEIGHT = math.sqrt(0.5)  # of the columns of a category
-MOST_VALUES = 100  # of a category that have a column of their own
-IDENTIFIER = 0.9  # distinct values per row above which a category is taken for an identifier
+MOST_LISTED = 10  # a category with more values is reported if most of them look like numbers
 
 
 @dataclass(frozen=True)
@@ -46,38 +51,109 @@ class Column:
     ----------
     name : str or int
         The name or number of the column, for messages.
-    kind : {"number", "ranks", "category", "ignored"}
+    kind : {"number", "time", "ranks", "category", "ignored"}
     values : tuple
         The values of a category that have a column of their own, sorted; the levels of ranks in their order.
     median, height : float
-        For numbers and ranks: the value of missing cells and the height of their indicator, 0 if there is none.
+        For numbers, times and ranks: the value of missing cells and the height of their indicator, 0 if there is none.
     missing, pooled : bool
         For categories: whether missing cells, and rare values together, have a column of their own, after the others.
+    format : Format or None
+        For numbers and times: how their texts are read.
+    cycles : tuple of str
+        For times: those of `formats.CYCLES` that have a sine and a cosine.
     """
 
     name: str | int
-    kind: Annotated[str, one_of("number", "ranks", "category", "ignored")] = "number"
+    kind: Annotated[str, one_of("number", "time", "ranks", "category", "ignored")] = "number"
     values: tuple[Any, ...] = ()
     median: Annotated[float, number("a finite number", -LARGEST, LARGEST)] = 0.0
     height: Annotated[float, number("a non-negative number", 0.0, LARGEST)] = 0.0
     missing: bool = False
     pooled: bool = False
+    format: Format | None = None
+    cycles: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str | int, cells: Any) -> Column:
+        """The kind of a column of a frame; the texts decide whether they are numbers, times or a category."""
+        kind, values = kind_of(cells)
+        if kind != "text":
+            return cls(name, kind, values)
+        found = listed(cells)
+        texts = {str(cell): row for row, cell in reversed([*enumerate(found)]) if not is_missing(cell)}
+        format, fault, is_lost = Evidence().add(reversed(texts.items())).settle(len(found), len(texts))
+        if fault:
+            fault = f"X: column {name!r} {fault} (counting from 0)"
+            if is_lost:
+                raise ValueError(f"{fault}: correct them, set them to None, or name it in categorical_features.")
+            if len(texts) > MOST_LISTED:
+                warnings.warn(f"{fault}, and is treated as a category.", stacklevel=arrays.user_level())
+        return cls(name, "category") if format is None else cls(name, format.kind, format=format)
+
+    @property
+    def is_plain_number(self) -> bool:
+        """Whether this is a number without texts."""
+        return self.kind == "number" and self.format is None
+
+    @property
+    def text_format(self) -> Format | None:
+        """How texts are read; those of a column of dates without texts are ISO dates."""
+        return Format("ymd") if self.kind == "time" and self.format is None else self.format
+
+    @property
+    def parts(self) -> list[int]:
+        """The number of the input of each encoded column."""
+        if self.kind == "category":
+            return [0] * (len(self.values) + self.missing + self.pooled)
+        inputs = [0] * (1 + (self.height > 0)) + [1 + part // 2 for part in range(2 * len(self.cycles))]
+        return [] if self.kind == "ignored" else inputs
 
     @property
     def width(self) -> int:
         """The number of encoded columns."""
+        return len(self.parts)
+
+    @property
+    def words(self) -> str:
+        """What was understood."""
         if self.kind == "category":
-            return len(self.values) + self.missing + self.pooled
-        return 0 if self.kind == "ignored" else 1 + (self.height > 0)
+            return f"category ({len(self.values)} values{', the rare ones as one' * self.pooled})"
+        names = {"ranks": f"ranks ({len(self.values)})", "ignored": "ignored: every row differs", "time": "dates"}
+        found = names.get(self.kind, "numbers") if self.format is None else self.format.words
+        return found + f", with {', '.join(self.cycles)}" * bool(self.cycles)
 
     def read(self, cells: Any, *, fitted: bool = True) -> np.ndarray:
         """The cells of this column: floats with NaN for missing cells, or objects with None for missing cells."""
+        if not self.is_plain_number and self.kind in ("number", "time"):
+            return self._formatted(cells, fitted=fitted)
         if self.kind == "number":
             return floats_of(cells, self.name, fitted=fitted)
         if self.kind == "ignored":
             return np.zeros(len(cells))
         found = values_of(cells, self.name)
         return self._ranks(found) if self.kind == "ranks" else found
+
+    def _formatted(self, cells: Any, *, fitted: bool) -> np.ndarray:
+        """Numbers and times, from texts or as they are."""
+        kind, known = kind_of(cells)[0] if hasattr(cells, "dtype") or hasattr(cells, "type") else "", {}
+        if kind == "number" == self.kind:
+            return floats_of(cells, self.name, fitted=fitted)
+        if kind == "time" == self.kind:
+            return years_of(cells)
+        values, own = np.full(len(cells), math.nan), self.text_format
+        assert own is not None
+        for row, cell in enumerate(listed(cells)):
+            if is_missing(cell):
+                continue
+            text = str(cell)  # also numbers and dates among texts
+            if text not in known:
+                known[text] = own.read(text)
+                if math.isnan(known[text]) and not is_absent(text):
+                    what = f"X: column {self.name!r} contains {text!r} in row {row} (counting from 0)"
+                    raise ValueError(f"{what}, but it is read as {own.words}: correct the cell, or leave it empty.")
+            values[row] = known[text]
+        return values
 
     def _ranks(self, cells: np.ndarray) -> np.ndarray:
         """The ranks of the cells of an ordered category."""
@@ -102,12 +178,16 @@ class Column:
             return self._with_values(present, missing=bool(missing.any()))
         median = float(np.clip(np.median(present), -LARGEST, LARGEST))
         height = (float(arrays.spread_of(present[:, None])[0]) or 1.0) if missing.any() else 0.0
-        return replace(self, median=median, height=height)
+        return replace(self, median=median, height=height, cycles=cycles_of(present) if self.kind == "time" else ())
 
     def _with_values(self, present: np.ndarray, *, missing: bool) -> Column:
         counts = Counter(present.tolist())
         refuse_mixed(counts, self.name)  # chunks may differ
         if len(present) >= FEWEST_ROWS and len(counts) > IDENTIFIER * len(present):
+            texts = ((value, 0) for value in counts if isinstance(value, str))
+            if Evidence().add(texts).settle(len(present), len(counts))[0] is not None:
+                what = f"X: column {self.name!r} has numbers or dates as categories, such as {next(iter(counts))!r}"
+                raise ValueError(f"{what}, nearly all different: convert it to text or numbers, or drop it.")
             warnings.warn(
                 f"X: column {self.name!r} is ignored, because it looks like an identifier: {len(counts)} of its "
                 f"{len(present)} values are distinct. Drop it, or convert it to numbers if its values are numeric.",
@@ -132,7 +212,10 @@ class Column:
         if self.kind != "category":
             missing = np.isnan(cells)
             out[:, 0] = np.where(missing, self.median, cells)
-            out[:, 1:] = self.height * missing[:, None]
+            start = self.width - 2 * len(self.cycles)
+            out[:, 1:start] = self.height * missing[:, None]
+            for place, cycle in enumerate(self.cycles):
+                out[:, start + 2 * place : start + 2 * place + 2] = np.where(missing, 0.0, waves(cells, cycle)).T
             return
         cells = self._as_in_fit(cells)
         places: dict[Any, int] = {value: place for place, value in enumerate(self.values)}
@@ -170,12 +253,15 @@ class Columns:
         names = column_names(X, X.shape[1])
         if not names:
             raise ValueError(f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required.")
-        if isinstance(requested, str) and requested == "from_dtype":
-            kinds = [("number", ())] * len(names) if frame is None else [kind_of(cells) for cells in frame]
-        else:
-            kinds = [("category" if chosen else "number", ()) for chosen in _chosen(requested, names)]
-        pairs = zip(names, kinds, strict=True)
-        return cls(tuple(Column(name, kind, values) for name, (kind, values) in pairs))
+        is_default = isinstance(requested, str) and requested == "from_dtype"
+        found = []
+        for place, own in enumerate([False] * len(names) if is_default else _chosen(requested, names)):
+            column = Column(names[place], "category" if own else "number")
+            if frame is not None and not own:
+                read = Column.of(names[place], frame[place])
+                column = read if is_default or read.text_format is not None else column
+            found.append(column)
+        return cls(tuple(found))
 
     def read(self, X: Any, *, fitted: bool = True) -> list[np.ndarray]:
         """The cells of all columns; error messages depend on whether the model is `fitted`."""
@@ -187,7 +273,7 @@ class Columns:
         """The columns with their medians and values, from the cells of the training rows."""
         medians = np.full(len(cells), math.nan)  # unless all cells are numbers: there may be very many columns
         for part in arrays.row_blocks(len(cells), 16 * len(cells[0])):
-            whole = [c for c in range(part.start, part.stop) if cells[c].dtype != object]
+            whole = [c for c in range(part.start, part.stop) if self.columns[c].kind in ("number", "ranks")]
             medians[whole] = np.median([cells[c] for c in whole], axis=1) if whole else math.nan
         medians = np.clip(medians, -LARGEST, LARGEST)  # the mean of two values may overflow
         parts = zip(self.columns, cells, medians.tolist(), strict=True)
@@ -212,7 +298,7 @@ class Columns:
 
     def numbers(self, *, encoded: bool) -> np.ndarray:
         """The positions of numbers and ranks in the table, or of their values among the encoded columns."""
-        found = [c for c, column in enumerate(self.columns) if column.kind in ("number", "ranks")]
+        found = [c for c, column in enumerate(self.columns) if column.kind in ("number", "time", "ranks")]
         ends = np.cumsum([column.width for column in self.columns])
         return np.array([ends[c] - self.columns[c].width for c in found] if encoded else found, dtype=np.intp)
 
@@ -223,8 +309,9 @@ class Columns:
 
     @property
     def groups(self) -> np.ndarray | None:
-        """Numbers from 0 that encoded columns of the same source share; None if every column is its own source."""
-        groups = np.unique(self.sources, return_inverse=True)[1]
+        """Numbers from 0 that encoded columns of the same input share; None if every column is its own input."""
+        parts = [part for column in self.columns for part in column.parts]
+        groups = np.unique(np.stack([self.sources, parts]), axis=1, return_inverse=True)[1].ravel()
         return None if len(groups) == len(np.unique(groups)) else groups
 
     @property

@@ -81,8 +81,8 @@ class LooError(Criterion):
 class LooDeviance(LooError):
     """rows/2 * log of the mean leave-one-out deviance of counts or positive targets, minus the log of a prior.
 
-    The first term is minus the logarithm of the quasi-likelihood with the best dispersion. In the prior, the variance of
-    log means, C times that of the kernel over the rows, is log-normal: few counts hardly bound it from above.
+    The first term is minus the logarithm of the quasi-likelihood with the best dispersion. The prior is that of the
+    variance of log means, C times that of the kernel over the rows, which few counts hardly bound: it is log-normal.
     """
 
     def gradient(self, candidate: Candidate) -> tuple[float, np.ndarray, float]:

@@ -109,7 +109,7 @@ class KFold(Validation):
         Defines the folds instead of `n_splits`, e.g. ``LeaveOneGroupOut()``. Every fold must train on all rows that it
         does not hold out, and no row may be held out twice.
     groups : array or None
-        Group of every row: the rows of a group are held out together.
+        Group of every row: the rows of a group are held out together. None: the groups given to `fit`, if any.
     random_state : int, RandomState or None
         Seed of the random folds.
 
@@ -147,7 +147,7 @@ class KFold(Validation):
                     f"KFold: splitter defines the folds of {len(folds)} rows, but X has {problem.X.shape[0]}."
                 )
             splitter = model_selection.PredefinedSplit(folds[rows])
-        groups = None if self.groups is None else np.asarray(self.groups)
+        groups = problem.row_groups if self.groups is None else np.asarray(self.groups)
         if groups is not None and groups.shape != (problem.X.shape[0],):
             raise ValueError(f"KFold: groups has shape {groups.shape}, but X has {problem.X.shape[0]} rows.")
         if splitter is None:

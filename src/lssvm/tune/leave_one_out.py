@@ -297,7 +297,7 @@ def residuals_of_folds(problems: Sequence[Problem]) -> np.ndarray:
     """
     rows, y = problems[0].rows, arrays.to_numpy(problems[0].y)
     residuals = np.zeros((len(problems), *y.shape))
-    for fold in np.array_split(problems[0].rows_by_content, min(FOLDS, len(rows))):
+    for fold in problems[0].parts(FOLDS):
         others = np.setdiff1d(rows, fold)
         residuals[:, fold] = y[fold] - y[others].mean(axis=0)
         with warnings.catch_warnings():
