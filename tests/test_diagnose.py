@@ -7,7 +7,16 @@ import pytest
 from sklearn.base import clone
 from sklearn.calibration import calibration_curve
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import log_loss, mean_absolute_error, r2_score, root_mean_squared_error
+from sklearn.metrics import (
+    average_precision_score,
+    f1_score,
+    log_loss,
+    mean_absolute_error,
+    precision_score,
+    r2_score,
+    recall_score,
+    root_mean_squared_error,
+)
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from stacking import stack_of
@@ -348,7 +357,70 @@ def test_scores_of_classes_weigh_rows_but_not_classes(way):
     wrong = probability.argmax(axis=1) != codes
     assert score["error_rate"] == pytest.approx(w[wrong].sum() / w.sum())
     always = w[codes == 0].sum() / w.sum()
-    assert diagnose.beats_constant(model) == (score["error_rate"] < min(always, 1 - always))
+    chance = log_loss(codes, np.tile([always, 1 - always], (len(codes), 1)), sample_weight=w)
+    assert diagnose.relative_log_loss(model) == pytest.approx(score["log_loss"] / chance)
+    informative = score["error_rate"] < min(always, 1 - always) or score["log_loss"] < 0.9 * chance
+    assert diagnose.beats_constant(model) == informative
+
+
+def rare_rows(n=400):
+    """Labels of which one in 20 is rare, and at most a third where it is most frequent."""
+    draw = np.random.RandomState(0)
+    inputs = draw.normal(size=(n, 2))
+    chance = 0.4 / (1.0 + np.exp(4.0 - 4.0 * inputs[:, 0] * inputs[:, 1]))
+    return inputs, np.where(draw.uniform(size=n) < chance, "rare", "usual"), draw.uniform(0.5, 2.0, n)
+
+
+def test_a_rare_class_is_judged_at_several_thresholds():
+    inputs, labels, given = rare_rows()
+    given[::7] = 0.0
+    model = LSSVC(kernels.RBF(1.0), C=1.0).fit(inputs, labels, given)
+    found, p = diagnose.rare_class(model), diagnose.loo_probabilities(model)[0][:, 0]
+    own, weighted = labels == "rare", {"sample_weight": given}
+    assert (found.code, found.share) == (0, pytest.approx(given[own].sum() / given.sum()))
+    assert found.average_precision == pytest.approx(average_precision_score(own, p, **weighted))
+    f1 = []
+    for level, threshold in enumerate(found.threshold):
+        named = p >= threshold
+        recall, precision = recall_score(own, named, **weighted), precision_score(own, named, **weighted)
+        assert found.recall[level] == pytest.approx(recall)
+        assert found.precision[level] == pytest.approx(precision)
+        assert found.named[level] == pytest.approx(np.average(named, weights=given))
+        f1.append(f1_score(own, named, **weighted))
+    assert f1[found.best] == max(f1)
+    assert found.best > 0
+    facts = model_facts(model)
+    assert facts["rare class"] == "rare"
+    assert facts["decision threshold"] == found.threshold[found.best]
+    assert facts["leave-one-out recall"] == found.recall[found.best]
+
+
+def test_the_best_threshold_has_the_least_cost():
+    """Of right probabilities, 1/(1 + k) has the least expected cost of k per missed row and 1 per false alarm."""
+    p = np.random.RandomState(0).uniform(size=20_000) ** 3
+    for k, threshold in zip((1, 3, 9, 19, 99), diagnose.rare_class(rare_model()).threshold, strict=True):
+        costs = [np.mean(np.where(p >= t, 1 - p, k * p)) for t in (threshold / 1.2, threshold, threshold * 1.2)]
+        assert costs[1] == min(costs)
+
+
+def rare_model():
+    inputs, labels, _ = rare_rows()
+    return LSSVC(kernels.RBF(1.0), C=1.0).fit(inputs, labels)
+
+
+def test_classes_that_are_not_rare():
+    assert diagnose.rare_class(LSSVC(kernels.RBF(0.5), C=5.0).fit(RIPLEY, LABELS)) is None
+    many = np.arange(len(RIPLEY)) % 12  # none has a tenth of the rows, but all are of the same size
+    model = LSSVC(kernels.RBF(0.5), C=5.0).fit(RIPLEY, many)
+    assert diagnose.rare_class(model) is None
+    assert not diagnose.beats_constant(model)
+
+
+def test_informative_probabilities_beat_a_constant_that_is_right_as_often():
+    inputs, labels, _ = rare_rows()
+    model = LSSVC(kernels.RBF(1.0), C=0.1).fit(inputs, labels)
+    assert diagnose.scores(model)["error_rate"] >= np.mean(labels == "rare")
+    assert diagnose.beats_constant(model)
 
 
 def test_rows_that_pruning_dropped_count_in_the_scores():

@@ -692,6 +692,19 @@ def test_missing_numbers_of_the_training_rows(run, tmp_path):
         assert_allclose(run(model, GIVEN, tmp_path)[0], model.predict(GIVEN), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("run", [run_python, run_c, run_onnx])
+def test_long_tailed_numbers(run, tmp_path):
+    """Columns on the scale asinh(x/unit), with missing cells and after a scaler."""
+    long = np.exp(1.5 * np.random.default_rng(2).normal(size=(80, 3)))
+    y = np.sin(np.log(long[:, 0])) + np.log(long[:, 1])
+    long[::9, 1] = math.nan
+    last = LSSVR()
+    for model in (last, make_pipeline(StandardScaler(with_mean=False), last)):
+        model.fit(long, y)
+        assert any(column.unit for column in last.fitted_.layout.columns.columns)
+        assert_allclose(np.ravel(run(model, GIVEN, tmp_path)[0]), model.predict(GIVEN), rtol=1e-9, atol=1e-10)
+
+
 def test_rows_of_a_file_in_python(table):
     """Texts as `csv.DictReader` returns them."""
     model = fit_table(table, "number")

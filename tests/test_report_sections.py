@@ -139,6 +139,63 @@ def test_probabilities_of_a_rare_class_count():
     assert "do not predict" not in found
 
 
+def page_with_a_rare_class(n=400, sample_weight=None):
+    """A class with one row of 25, on both sides of the others, which a linear model cannot find."""
+    draw = np.random.default_rng(0)
+    inputs = draw.normal(size=(n, 2))
+    labels = np.where((np.abs(inputs[:, 0]) > 1.7) & (draw.uniform(size=n) < 0.6), "<rare>", "usual")
+    model = LSSVC(kernels.RBF(1.0), C=1.0).fit(inputs, labels, sample_weight)
+    return inputs, labels == "<rare>", model, report.to_html(model)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_rare_class_is_judged_by_its_average_precision(weighted):
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 400) if weighted else None
+    inputs, own, model, page = page_with_a_rare_class(400, weights)
+    assert 0.02 < np.mean(own) < 0.1
+    found = section(page, "verdict")
+    linear = LSSVC(kernels.Linear()).fit(inputs / inputs.std(axis=0), own, weights)
+    scores = [diagnose.loo_probabilities(model)[0][:, 0], diagnose.loo_probabilities(linear)[0][:, 1], np.zeros(400)]
+    mine, straight, constant = (average_precision_score(own, p, sample_weight=weights) for p in scores)
+    assert f"average precision matters more: {mine:.2f}, and {constant:.2f} for a constant." in found
+    assert f"A linear model is worse ({straight:.2f})." in found
+    assert "about as good" not in found
+    for own_value, value in zip((mine, straight, constant), re.findall(r'class="n">([01]\.\d\d)<', found), strict=True):
+        assert f"{own_value:.2f}" == value
+    rare = diagnose.rare_class(model)
+    best = rare.recall[rare.best], rare.precision[rare.best]
+    words = "at least {:.2g}, it is found in {:.0%} of its rows, and {:.0%} of the rows named are right."
+    assert words.format(rare.threshold[rare.best], *best) in found
+    assert "“&lt;rare&gt;” has only" in found
+
+
+def test_thresholds_for_a_rare_class_are_listed():
+    _, own, model, page = page_with_a_rare_class()
+    source = section(page, "quality")
+    assert "Decision threshold for “&lt;rare&gt;”" in source
+    assert "<rare>" not in page
+    p = diagnose.loo_probabilities(model)[0][:, 0]
+    for k, threshold in ((1, 0.5), (3, 0.25), (9, 0.1), (19, 0.05), (99, 0.01)):
+        named = p >= threshold
+        expected = [str(k), f"{threshold:.2g}", f"{named.mean():.1%}", f"{own[named].sum() / own.sum():.1%}"]
+        assert [*expected, f"{own[named].mean():.1%}"] in Reader(source).rows
+    covered = diagnose.set_coverage(model).by_class[:, 0]
+    rows = Reader(section(page, "intervals")).rows
+    assert [row[2] for row in rows[1:]] == [f"{share:.1%}" for share in covered]
+
+
+def test_the_sample_of_the_linear_model_may_lack_the_rare_class(monkeypatch):
+    inputs, rare, model, _ = page_with_a_rare_class(200)
+    monkeypatch.setattr(verdict, "LINEAR_ROWS", 20)
+    sample = np.random.default_rng(0).choice(200, 20, replace=False)
+    rare[sample] = False
+    for labels in (np.where(rare, "rare", "usual"), np.where(rare, "rare", np.where(inputs[:, 1] > 0, "up", "down"))):
+        found = section(report.to_html(model.fit(inputs, labels)), "verdict")
+        assert "average precision matters more" in found
+        assert "A linear model is" not in found
+        assert found.count("linear model</th>") == len(np.unique(labels)) - 2  # only among the error rates
+
+
 def test_verdicts_without_comparisons():
     same = report.to_html(LSSVR(kernels.RBF(1.0), C=1.0).fit(X, np.ones(len(X))))
     assert "All rows have the same y." in same

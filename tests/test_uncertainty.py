@@ -458,6 +458,8 @@ def test_sets_of_training_rows_use_the_thresholds_of_the_others():
         size.append(row.sum())
     found = diagnose.set_coverage(model, [0.8, 0.999])
     assert_allclose(found.observed, [np.mean(inside), 1.0])
+    assert_allclose(found.by_class[0], [np.mean(np.array(inside)[codes == c]) for c in range(4)])
+    assert_allclose(found.by_class[1], 1.0)
     assert_allclose(found.size, [np.mean(size), 4.0])
 
 

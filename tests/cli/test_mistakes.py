@@ -145,6 +145,7 @@ def test_mistakes_get_a_message_that_explains_what_to_do(run, folder, content, a
         ("age,city\n", (), "no rows below its header"),
         ("age,city\n1,Oslo\n", ("--proba",), "--proba is for classification"),
         ("age,city\n1,Oslo\n", ("--set", "0.9"), "--set is for classification"),
+        ("age,city\n1,Oslo\n", ("--per-class",), "--per-class is for --set: add --set 0.9"),
         ("age,city\n1,Oslo\n", ("--interval", "90"), "coverage must be between 0 and 1, got 90.0: 0.9 stands for 90 %"),
         ("age,city\n1,Oslo\n", ("--interval", "0"), "coverage must be between 0 and 1, got 0.0: 0.9 stands for 90 %"),
     ],

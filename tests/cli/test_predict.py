@@ -311,12 +311,18 @@ def test_sets_of_classes(run, folder):
     (folder / "labels.csv").write_text(lines(rows, ("age", "kind")), encoding="utf-8")
     assert run("fit", "labels.csv", "-y", "kind", "-o", "k.lssvm").exit_code == 0
     model = load("k.lssvm")
-    inside = model.predict_set(pandas.DataFrame({"age": [float(age) for age, _ in rows]}), 0.9)
+    ages = [float(age) for age, _ in rows]
+    inside = model.predict_set(pandas.DataFrame({"age": ages}), 0.9)
     found = [
         json.loads(line)["set"]
         for line in run("predict", "k.lssvm", "labels.csv", "--set", "0.9", "--json").stdout.splitlines()
     ]
     assert found == [model.classes_[row].tolist() for row in inside]
+    result = run("predict", "k.lssvm", "labels.csv", "--set", "0.6", "--per-class", "--json")
+    inside = model.predict_set(pandas.DataFrame({"age": ages}), 0.6, class_conditional=True)
+    assert [json.loads(line)["set"] for line in result.stdout.splitlines()] == [
+        model.classes_[row].tolist() for row in inside
+    ]
     table = list(csv.reader(run("predict", "k.lssvm", "labels.csv", "--set", "0.9999").stdout.splitlines()))
     assert table[0] == ["prediction", "set"]
     assert {row[1] for row in table[1:]} == {"'=a; b"}  # too few rows for this coverage: all classes

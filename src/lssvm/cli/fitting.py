@@ -184,6 +184,8 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> list[str]:
     sizes = [f"{own.name!r} ({len(own.values)})" for own in columns if own.kind == "category"]  # not "ignored"
     if sizes:
         say(f"treated as categorical: {listed(sizes)}")
+    if any(own.unit for own in columns):
+        say(f"long-tailed, on a scale like a logarithm: {listed([repr(own.name) for own in columns if own.unit])}")
     # C and sigma are parameters in Python, not options of this program
     raised = dict.fromkeys(str(warning.message).removesuffix(" Give C or sigma.") for warning in caught)
     for message in raised:

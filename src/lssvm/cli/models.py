@@ -24,6 +24,7 @@ from .program import FILE, main, printable, say
 
 PIECE = 10_000  # number of rows predicted at once
 INTERVAL = "Add the bounds of prediction intervals with this coverage, e.g. 0.9."
+PER_CLASS = "With --set: the probability holds for the rows of each class, also of rare ones."
 SET = "Add the set of classes that contains the actual class with this probability, e.g. 0.9."
 
 
@@ -54,6 +55,12 @@ def model_facts(model: Any) -> dict[str, Any]:
     with suppress(ValueError):
         left = "group" if "group" in table else "one"
         result |= {f"leave-{left}-out {names.get(name, name)}": value for name, value in diagnose.scores(model).items()}
+        rare = diagnose.rare_class(model) if hasattr(model, "classes_") else None
+        if rare is not None:
+            result["rare class"], best = str(model.classes_[rare.code]), rare.best
+            result[f"leave-{left}-out average precision"] = rare.average_precision
+            result["decision threshold"] = float(rare.threshold[best])
+            result |= {f"leave-{left}-out {name}": float(rare[name][best]) for name in ("recall", "precision")}
     return result
 
 
@@ -63,6 +70,7 @@ def model_facts(model: Any) -> dict[str, Any]:
 @click.option("-o", "--output", metavar="CSV", type=FILE, help="File for the predictions; standard output by default.")
 @click.option("--interval", type=float, metavar="COVERAGE", help=INTERVAL)
 @click.option("--set", "coverage", type=float, metavar="COVERAGE", help=SET)
+@click.option("--per-class", is_flag=True, help=PER_CLASS)
 @click.option("--proba", is_flag=True, help="Add the probability of each class.")
 @click.option("--raw", is_flag=True, help="Write class names unchanged, even if they look like formulas.")
 @program.reading_options
@@ -78,7 +86,9 @@ def predict(model: str, data: str, output: Path | None, raw: bool, as_json: bool
         program.check_standard_output("give -o FILE")
     from .roles import listed, load_with_table
 
-    interval, coverage, proba = (options.pop(name) for name in ("interval", "coverage", "proba"))
+    interval, coverage, per_class, proba = (options.pop(n) for n in ("interval", "coverage", "per_class", "proba"))
+    if per_class and coverage is None:
+        raise click.UsageError("--per-class is for --set: add --set 0.9.")
     fitted, roles, source = load_with_table(model, data, options)
     if interval is not None and roles.labels:
         raise click.UsageError("--interval is for regression, but this model predicts classes: use --set or --proba.")
@@ -98,7 +108,7 @@ def predict(model: str, data: str, output: Path | None, raw: bool, as_json: bool
         for batch in source.batches(names, PIECE):
             X = roles.frame(batch)
             _count_unknown(fitted, X, unknown)
-            columns = _predictions(fitted, X, interval, coverage, proba)
+            columns = _predictions(fitted, X, interval, coverage, per_class, proba)
             if scored:
                 losses = roles.losses(batch, columns["prediction"])
                 loss, n_scored = loss + sum(losses), n_scored + len(losses)
@@ -127,13 +137,14 @@ def _count_unknown(fitted: Any, X: Any, unknown: Counter[str]) -> None:
             unknown.update({f"{column.name}={v}": count for v, count in found.items() if v not in column.values})
 
 
-def _predictions(fitted: Any, X: Any, interval: float | None, coverage: float | None, proba: bool) -> dict[str, Any]:
+def _predictions(fitted: Any, X: Any, interval: Any, coverage: Any, per_class: bool, proba: bool) -> dict[str, Any]:
     """The output columns for some rows, as plain values."""
     columns = {"prediction": fitted.predict(X).tolist()}
     if interval is not None:
         columns["lower"], columns["upper"] = fitted.predict_interval(X, interval).T.tolist()
     if coverage is not None:
-        columns["set"] = [fitted.classes_[inside].tolist() for inside in fitted.predict_set(X, coverage)]
+        sets = fitted.predict_set(X, coverage, class_conditional=per_class)
+        columns["set"] = [fitted.classes_[inside].tolist() for inside in sets]
     if proba:
         names = [f"P({label})" for label in fitted.classes_]
         columns |= zip(names, fitted.predict_proba(X).T.tolist(), strict=True)

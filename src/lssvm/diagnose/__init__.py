@@ -31,9 +31,11 @@ from .loo import (
     loo_probabilities,
     loo_values,
     number_scores,
+    rare_class,
     scores,
     width_surface,
 )
+from .loo import relative_log_loss as relative_log_loss
 
 __all__ = [
     "LooValues",
@@ -53,6 +55,7 @@ __all__ = [
     "loo_values",
     "number_scores",
     "pit",
+    "rare_class",
     "reliability",
     "scores",
     "set_coverage",

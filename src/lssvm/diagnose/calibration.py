@@ -173,7 +173,8 @@ def set_coverage(model: LSSVR | LSSVC, coverages: Sequence[float] | np.ndarray =
     Returns
     -------
     Bunch
-        ``asked``, ``observed`` and ``size``, each (levels,).
+        ``asked``, ``observed`` and ``size``, each (levels,), and ``by_class``, the share observed for the rows of each
+        class (levels, classes), NaN for a class without rows.
 
     Examples
     --------
@@ -186,10 +187,12 @@ def set_coverage(model: LSSVR | LSSVC, coverages: Sequence[float] | np.ndarray =
     given = loo_values(model).given
     probability, codes = (array[given > 0] for array in loo_probabilities(model))
     sets = [loo_sets(probability, codes, float(coverage)) for coverage in coverages]
-    rows = np.arange(len(codes))
+    own = np.array([inside[np.arange(len(codes)), codes] for inside in sets])
+    counts = np.bincount(codes, minlength=probability.shape[1])
     return Bunch(
         asked=np.array(coverages),
-        observed=np.array([inside[rows, codes].mean() for inside in sets]),
+        observed=own.mean(axis=1),
+        by_class=own @ np.eye(len(counts))[codes] / np.where(counts > 0, counts, np.nan),
         size=np.array([inside.sum(axis=1).mean() for inside in sets]),
     )
 

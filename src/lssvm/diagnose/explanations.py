@@ -159,7 +159,10 @@ def _of_number(model: Any, table: np.ndarray, place: int, column: Column, interv
     np.add.at(totals, interval, steps)
     effect = np.vstack([np.zeros(steps.shape[1]), np.cumsum(totals / counts[:, None], axis=0)])
     effect -= counts @ (effect[1:] + effect[:-1]) / (2 * counts.sum())
-    grid = np.array([column.values[int(rank)] for rank in grid], dtype=object) if column.kind == "ranks" else grid
+    if column.kind == "ranks":
+        grid = np.array([column.values[int(rank)] for rank in grid], dtype=object)
+    else:
+        grid = column.unscaled(grid)
     return Bunch(kind="number", grid=grid, effect=effect, counts=counts)
 
 

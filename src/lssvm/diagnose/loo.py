@@ -6,7 +6,9 @@ import functools
 import math
 
 import numpy as np
+from scipy.special import entr
 from sklearn.base import is_classifier
+from sklearn.utils import Bunch
 
 from .. import arrays
 from ..arrays import ArrayLike
@@ -17,6 +19,9 @@ from ..estimators.regressor import distribution
 from ..problem import Problem
 from ..tune.choose_C import class_errors, mean_deviance
 from .access import NotKnown, check_fitted, least_squares_problem
+
+RARE = 0.1  # share of the rows; of more than five classes, half of an even share
+THRESHOLDS = np.array([0.5, 0.25, 0.1, 0.05, 0.01])  # best where a missed row costs as much as 1, 3, ... false alarms
 
 
 def loo_values(model: LSSVR | LSSVC) -> LooValues:
@@ -121,13 +126,72 @@ def scores(model: LSSVR | LSSVC) -> dict[str, float]:
 
 
 def beats_constant(model: LSSVR | LSSVC) -> bool:
-    """Whether the leave-one-out error is smaller than that of predicting the mean, or always the largest class."""
+    """Whether the leave-one-out error is smaller than that of predicting the mean, or always the largest class.
+
+    A classifier may also have probabilities with a smaller log loss, by a tenth, than the frequencies of the classes:
+    of a rare class, no row may have a probability above 1/2.
+    """
     rows = loo_values(model)
     if not is_classifier(model):
         return number_scores(rows.actual, rows.predicted, rows.given)["r2"] > 0
-    found = scores(model)
     counts = np.bincount(rows.codes, rows.given)
-    return found["error_rate"] < 1 - counts.max() / counts.sum()
+    better = scores(model)["error_rate"] < 1 - counts.max() / counts.sum()
+    return better or relative_log_loss(model) < 0.9
+
+
+def relative_log_loss(model: LSSVR | LSSVC) -> float:
+    """The leave-one-out log loss of a classifier, relative to that of the frequencies of the classes."""
+    rows = loo_values(model)
+    chance = np.sum(entr(np.bincount(rows.codes, rows.given) / rows.given.sum()))
+    return float(scores(model)["log_loss"] / max(chance, np.finfo(float).tiny))
+
+
+def rare_class(model: LSSVR | LSSVC) -> Bunch | None:
+    """How well the least frequent class is found at several decision thresholds, by leave-one-out.
+
+    If a missed row of the class costs as much as k false alarms, the class is best named wherever its probability is at
+    least 1/(1 + k).
+
+    Parameters
+    ----------
+    model : LSSVC
+        Fitted classifier.
+
+    Returns
+    -------
+    Bunch or None
+        None if no class is rare: if each has a tenth of the rows or, of more than five classes, half of an even share.
+        ``code`` of the class, as a position in ``classes_``, its ``share`` of the rows, ``average_precision``; for
+        each ``threshold``, the share of rows ``named``, ``recall`` and ``precision`` (NaN if no row is named),
+        (levels,); and ``best``, the level with the largest F1 score. All are weighted by the sample weights.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVC, datasets, diagnose, kernels
+    >>> X, y = datasets.load_ripley(return_X_y=True)
+    >>> rows = [*range(125), *range(125, 250, 12)]  # all of one class, one of 12 of the other one
+    >>> found = diagnose.rare_class(LSSVC(kernels.RBF(0.4), C=1.0).fit(X[rows], y[rows]))
+    >>> round(found.share, 2), round(found.average_precision, 1)
+    (0.08, 0.4)
+    >>> found.threshold[found.best], found.recall[found.best].round(1)
+    (np.float64(0.25), np.float64(0.3))
+    """
+    from sklearn.metrics import average_precision_score
+
+    probability, codes = loo_probabilities(model)
+    w = loo_values(model).given
+    shares = np.bincount(codes, w, minlength=probability.shape[1]) / w.sum()
+    code = int(np.argmin(np.where(shares > 0, shares, np.inf)))
+    if shares[code] >= min(RARE, 0.5 / np.sum(shares > 0)):
+        return None
+    p, own = probability[:, code], np.where(codes == code, w, 0.0)
+    names = p >= THRESHOLDS[:, None]
+    named, found = names @ w, names @ own
+    result = Bunch(code=code, share=float(shares[code]), threshold=THRESHOLDS)
+    result.average_precision = float(average_precision_score(codes == code, p, sample_weight=w))
+    result.update(named=named / w.sum(), recall=found / own.sum(), precision=found / np.where(named > 0, named, np.nan))
+    result.best = int(np.argmax(found / (named + own.sum())))
+    return result
 
 
 def number_scores(actual: np.ndarray, predicted: np.ndarray, weights: np.ndarray | None = None) -> dict[str, float]:

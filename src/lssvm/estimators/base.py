@@ -220,7 +220,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
                 if groups is not None:
                     raise TypeError("groups need rows in memory, but X is a Dask collection: use fit on an array.")
                 return self._fit_source(DaskChunks(X, y, sample_weight), "press")
-            table = self._read(X, y, sample_weight)
+            table = planning.with_best_scales(self, self._read(X, y, sample_weight))
             problems, is_stack = planning.plan(self, table)
             if groups is not None:
                 labels = fold_labels(groups, problems[0], "groups")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Annotated, Any
 
@@ -20,9 +21,10 @@ from ..progress import work
 from ..robust import WeightFunction, as_weight_function
 from ..rules import List, Rule, number, one_of, shown
 from ..sparsify import Given, Random
-from ..tables import Columns
+from ..tables import Column, Columns
 from ..tune import LeaveOneOut
 from ..tune.choose_C import ROBUST_ITERATIONS, unexplained
+from ..tune.input_scales import is_better_scaled, long_tail_units
 from ..tune.leave_one_out import tuned
 from .layout import Table
 
@@ -115,6 +117,24 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
     if not kernel.is_stack:
         return [problem], False
     return [problem.replace(kernel=part, asked=(part, C)) for part in kernel.parts], True
+
+
+def with_best_scales(model: Any, table: Table) -> Table:
+    """The table with long-tailed numbers on a scale that `fit` may choose: only those of the default kernels."""
+    if model.kernel is not None:
+        return table
+    problem = plan(model, table)[0][0]
+    units = long_tail_units(problem)
+    if not units.any():
+        return table
+    layout, encoded = table.layout, arrays.to_numpy(table.X)
+    columns = layout.columns
+    if columns is None:  # rows of a device
+        names = range(encoded.shape[1]) if layout.names is None else layout.names
+        columns = Columns(tuple(map(Column, names))).fitted(list(encoded.T))
+    columns, scaled = columns.scaled(units, encoded)
+    X = arrays.like(scaled, table.X)
+    return replace(table, layout=replace(layout, columns=columns), X=X) if is_better_scaled(problem, X) else table
 
 
 def for_encoded_columns(kernel: Kernel, columns: Columns) -> Kernel:

@@ -27,14 +27,15 @@ SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 class Input:
     """A column of the table, and the encoded columns that its cells become.
 
-    Categories and ranks are looked up in `values`. A number x is scaled, and followed by 0 if there is an indicator of
-    missing cells.
+    Categories and ranks are looked up in `values`. A number x is scaled, then asinh(x/unit) replaces it if there is a
+    unit. It is followed by 0 if there is an indicator of missing cells.
     """
 
     name: str | int
     place: int  # among the columns of the table
     values: tuple[Any, ...]  # of categories and ranks: text or numbers
     rows: np.ndarray  # encoded: the values and an unknown one, if there are values; a missing cell (NaN: refused)
+    unit: float = 0.0
     scaling: Scaling | None = None
 
     @property
@@ -178,7 +179,7 @@ def _inputs(columns: Columns | None, count: int, names: list[str]) -> tuple[Inpu
             cells = [*column.values, None if column.kind == "ranks" else unknown, None]  # an unknown rank is missing
         rows = np.zeros((len(cells), column.width))
         column.encode(np.full(1, np.nan) if column.kind == "number" else column.read(cells), rows)
-        found.append(Input(names[place] if names else column.name, place, column.values, rows))
+        found.append(Input(names[place] if names else column.name, place, column.values, rows, column.unit))
     return tuple(found)
 
 

@@ -199,9 +199,15 @@ def _encoded(graph: _Graph, content: ModelContent) -> _Value:
         if column.values:
             parts.append(graph.add("Gather", column.rows, graph.add("Squeeze", _code(column, cell), np.array([1]))))
         else:
-            number = cell * np.eye(1, column.width)
-            parts.append(graph.add("Where", graph.add("IsNaN", cell), column.rows, number))
+            number = _asinh(cell / column.unit) if column.unit else cell
+            parts.append(graph.add("Where", graph.add("IsNaN", cell), column.rows, number * np.eye(1, column.width)))
     return graph.add("Concat", *parts, axis=1)
+
+
+def _asinh(x: _Value) -> _Value:
+    """asinh(x) by logarithms: onnxruntime has no Asinh in float64."""
+    size = x.graph.add("Abs", x)
+    return x.graph.add("Sign", x) * x.graph.add("Log", size + x.graph.add("Sqrt", size * size + 1.0))
 
 
 def _code(column: Input, cell: _Value) -> _Value:

@@ -111,7 +111,10 @@ class FitDisplay(Display):
         size = grid_resolution or (300 if X.shape[1] == 1 else 60)
         low, high = X.min(axis=0), X.max(axis=0)
         margin = np.where(high > low, 0.03 * (high - low), 1.0)
-        grid = tuple(np.linspace(low - margin, high + margin, size).T)
+        lines = np.linspace(low - margin, high + margin, size)
+        if estimator.fitted_.layout.encoder is not None:  # even steps on the scale of the model
+            X, support_vectors, lines = map(estimator.fitted_.layout.encoder.unscaled, (X, support_vectors, lines))
+        grid = tuple(lines.T)
         inputs = np.column_stack([axis.reshape(-1) for axis in np.meshgrid(*grid)])
         shape = (size,) * len(grid)
         interval = classes = None

@@ -43,6 +43,7 @@ class Facts:
         self.rows: Any = None if self.loo is None else self.loo.total
         self.sampled = self.loo is not None and self.loo.sampled  # the row numbers are then unknown
         self.probability: Any = _known(diagnose.loo_probabilities, model) if self.classes else None
+        self.rare: Any = _known(diagnose.rare_class, model) if self.classes else None
         dropped = np.asarray(about.get("dropped", ()), dtype=int)  # rows of the source that were not used
         self.numbers = np.setdiff1d(np.arange((self.rows or 0) + len(dropped)), dropped) + int(about.get("row", 0))
         solutions = model.n_features_in_ * len(self.members)  # every column is one solution per member

@@ -11,7 +11,7 @@ from sklearn.metrics import auc, average_precision_score, confusion_matrix, prec
 
 from .. import arrays, diagnose
 from .facts import Facts
-from .markup import Chart, formatted, html_table, rounded, side_by_side
+from .markup import Chart, escaped, formatted, html_table, rounded, side_by_side
 
 SCORES = {"rmse": "RMSE", "mae": "mean absolute error", "r2": "R²", "largest": "largest error"}
 SCORES |= {"error_rate": "error rate", "log_loss": "log loss", "brier": "Brier score"}
@@ -83,9 +83,21 @@ def _class_quality(facts: Facts) -> str:
     confusion = _confusion(facts, codes, np.argmax(probability, axis=1))
     areas, charts = _curves(facts, probability, codes, weights)
     charts.append(_reliability_chart(facts, probability, codes, weights))
+    areas += _threshold_advice(facts) if facts.rare is not None else ""
     if probability.shape[1] <= FEW_CLASSES:
         return scores + side_by_side([f"<figure>{confusion}</figure>", *charts]) + areas
     return scores + confusion + side_by_side(charts) + areas
+
+
+def _threshold_advice(facts: Facts) -> str:
+    """What other thresholds than that of `predict` would find of the rare class."""
+    rare, name = facts.rare, f"“{escaped(facts.classes[facts.rare.code])}”"
+    words = f"<code>predict</code> names the most probable class. If a missed row of {name} is as bad as k false "
+    words += f"alarms, name it where its probability (<code>predict_proba(X)[:, {rare.code}]</code>, <code>lssvm "
+    words += "predict --proba</code>) is at least 1/(1 + k):"
+    columns = {"k": formatted(1 / rare.threshold - 1, ".0f"), "decision threshold": formatted(rare.threshold, ".2g")}
+    columns |= {name: formatted(rare[name], ".1%") for name in ("named", "recall", "precision")}
+    return f"<h3>Decision threshold for {name}</h3><p>{words}</p>{html_table(columns)}"
 
 
 def _confusion(facts: Facts, codes: np.ndarray, predicted: np.ndarray) -> str:
@@ -174,8 +186,12 @@ def _sets_table(facts: Facts) -> str:
         return ""
     found = diagnose.set_coverage(facts.model)
     columns = {"set": formatted(found.asked, ".0%"), "rows inside": formatted(found.observed, ".1%")}
-    table = html_table(columns | {"mean number of classes": formatted(found.size, ".2f")})
     words = "How many rows have their class in the prediction set (<code>predict_set</code>) of a model without them."
+    if facts.rare is not None:
+        name = f"rows of “{facts.classes[facts.rare.code]}” inside"
+        columns[name] = formatted(found.by_class[:, facts.rare.code], ".1%")
+        words += " For each class alone: <code>class_conditional=True</code>, <code>lssvm predict --per-class</code>."
+    table = html_table(columns | {"mean number of classes": formatted(found.size, ".2f")})
     return f"<p>{words}</p>{table}"
 
 

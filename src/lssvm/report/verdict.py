@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import precision_recall_curve
 
 from .. import arrays, diagnose, kernels, sparsify, tune
 from ..estimators import LSSVC, LSSVR
@@ -33,6 +34,7 @@ GRADES = (  # from this share of the constant's loss upwards
     (0.0, "The model predicts {} very well."),
 )
 MEASURES = {"squared": "typical error", "absolute": "mean error", "wrong": "wrong class"}
+MEASURES |= {"precision": "average precision"}
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,12 @@ class Predictions:
     """Leave-one-out predictions of rows with positive weight: numbers, or class numbers, (rows, outputs)."""
 
     name: str
-    kind: str  # of losses: "squared", "absolute" or "wrong"
+    kind: str  # of losses: "squared", "absolute", "wrong" or "precision"
     actual: np.ndarray
     predicted: np.ndarray
     weights: np.ndarray
     rows: np.ndarray | None  # their numbers, if known
+    probability: np.ndarray  # of classes: of each one, (rows, classes)
 
     @property
     def losses(self) -> np.ndarray:
@@ -60,29 +63,32 @@ class Predictions:
 
     @property
     def error(self) -> np.ndarray:
-        """The mean loss of each output in its units: of squares, the root."""
+        """The mean loss of each output in its units: of squares, the root; the mean of precisions."""
+        if self.kind == "precision":
+            return 1.0 - self.mean_loss
         return np.sqrt(self.mean_loss) if self.kind == "squared" else self.mean_loss
 
     @property
     def shown(self) -> list[str]:
         """The error of each output as text."""
-        return [f"{error:.1%}" if self.kind == "wrong" else rounded(error) for error in self.error]
+        style = {"wrong": "{:.1%}".format, "precision": "{:.2f}".format}.get(self.kind, rounded)
+        return [style(error) for error in self.error]
 
 
 def model_predictions(facts: Facts) -> Predictions:
     """Those of the model itself."""
     rows = np.flatnonzero(facts.loo.given > 0)
-    actual, predicted = (values[rows] for values in _loo_predictions(facts.model))
-    return Predictions("this model", facts.kind, actual, predicted, facts.loo.given[rows], rows)
+    actual, predicted, probability = (values[rows] for values in _loo_predictions(facts.model))
+    return Predictions("this model", facts.kind, actual, predicted, facts.loo.given[rows], rows, probability)
 
 
-def _loo_predictions(model: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Actual and predicted targets, or class numbers, (rows, outputs) each."""
+def _loo_predictions(model: Any) -> tuple[Any, Any, Any]:
+    """Actual and predicted targets, or class numbers, (rows, outputs) each, and the probabilities of classes."""
     if hasattr(model, "classes_"):
         probability, codes = diagnose.loo_probabilities(model)
-        return codes[:, None], np.argmax(probability, axis=1)[:, None]
+        return codes[:, None], np.argmax(probability, axis=1)[:, None], probability
     found = diagnose.loo_values(model)
-    return found.actual, found.predicted
+    return found.actual, found.predicted, found.predicted
 
 
 def constant_predictions(own: Predictions, groups: np.ndarray | None = None) -> Predictions:
@@ -94,7 +100,8 @@ def constant_predictions(own: Predictions, groups: np.ndarray | None = None) -> 
     actual, w = own.actual, own.weights[:, None]
     if own.kind == "wrong":
         largest = np.argmax(np.bincount(actual[:, 0], own.weights))
-        return replace(own, name="always the most frequent class", predicted=np.full_like(actual, largest))
+        predicted, alike = np.full_like(actual, largest), np.zeros_like(own.probability)
+        return replace(own, name="always the most frequent class", predicted=predicted, probability=alike)
     name = "always the average" if own.kind == "squared" else "always the median"
     if groups is not None:
         predicted = np.empty_like(actual)
@@ -115,7 +122,7 @@ def constant_predictions(own: Predictions, groups: np.ndarray | None = None) -> 
 def linear_predictions(facts: Facts) -> Predictions | None:
     """Those of a linear model with its own C, of columns in units of their spread.
 
-    None if the model is linear itself, keeps no rows or has a precomputed kernel.
+    None if the model is linear itself, keeps no rows or has a precomputed kernel, or if the sample has one class.
     """
     kept = facts.kept
     if kept is None or isinstance(facts.model.kernel_, kernels.Linear):
@@ -129,6 +136,8 @@ def linear_predictions(facts: Facts) -> Predictions | None:
     if facts.classes:
         model: Any = LSSVC(kernels.Linear(), class_weight=facts.model.class_weight)
         y = np.asarray(facts.model.classes_)[kept.problem.labels[rows]]
+        if np.all(y == y[0]):
+            return None
     else:
         # the unit vectors span all linear functions, and their kernel matrix is that of ridge regression
         steps = [sparsify.Given(np.eye(X.shape[1])), tune.LeaveOneOut()] if X.shape[1] < len(X) else None
@@ -137,12 +146,25 @@ def linear_predictions(facts: Facts) -> Predictions | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it explains little
         groups = None if facts.groups is None else facts.groups[rows]
-        actual, predicted = _loo_predictions(model.fit(X, y, sample_weight=weights, groups=groups))
+        actual, predicted, probability = _loo_predictions(model.fit(X, y, sample_weight=weights, groups=groups))
     if facts.classes:  # the sample may lack some
         present = np.searchsorted(facts.model.classes_, model.classes_)
         actual, predicted = present[actual], present[predicted]
+        probability = probability @ np.eye(len(facts.classes))[present]
     numbers = kept.numbers[rows] if facts.sampled or not facts.chunked else None
-    return Predictions("linear model", facts.kind, actual, predicted, weights, numbers)
+    return Predictions("linear model", facts.kind, actual, predicted, weights, numbers, probability)
+
+
+def rare_precisions(of: Predictions, code: int) -> Predictions:
+    """For each row of a class, the precision of naming it for all rows with at least the same probability of it.
+
+    Their mean is the average precision.
+    """
+    p, own = of.probability[:, code], of.actual[:, 0] == code
+    precision, _, thresholds = precision_recall_curve(own, p, sample_weight=of.weights)
+    found = precision[np.searchsorted(thresholds, p[own])][:, None]
+    rows = None if of.rows is None else of.rows[own]
+    return Predictions(of.name, "precision", np.ones_like(found), found, of.weights[own], rows, of.probability[own])
 
 
 def verdict_section(facts: Facts) -> str:
@@ -156,7 +178,7 @@ def verdict_section(facts: Facts) -> str:
     linear = linear_predictions(facts)
     share = _relative(own.mean_loss, constant)
     share = share**2 if own.kind == "absolute" else share  # on the scale of squares
-    share = min(share, _doubt(facts, own)) if facts.classes else share
+    share = min(share, diagnose.relative_log_loss(facts.model)) if facts.classes else share
     headline = next(words for start, words in GRADES if share >= start).format(facts.target)
     note = "Each row is predicted by a model fitted without it, so these are errors on new rows of the same kind."
     if facts.groups is not None:
@@ -164,9 +186,13 @@ def verdict_section(facts: Facts) -> str:
     note += " The typical error is the root mean square error." if own.kind == "squared" else ""
     if linear is not None and len(linear.weights) < len(own.weights):
         note += f" The linear model is fitted to {len(linear.weights)} of the rows."
-    words = escaped(_words(facts, own, constant, linear))
-    table = _errors_table(facts, [one for one in (own, linear, constant) if one is not None])
-    return f'{_verdict(headline)}<p class="lead">{words}</p>{table}<p class="note">{note}</p>{doubts}'
+    words, compared = _words(facts, own, constant, linear), [one for one in (own, linear, constant) if one is not None]
+    table = _errors_table(facts, compared)
+    if facts.rare is not None:
+        code = facts.rare.code
+        precisions = [rare_precisions(one, code) for one in compared if (one.actual == code).any()]
+        words, table = words + _rare_words(facts, precisions), table + _errors_table(facts, precisions)
+    return f'{_verdict(headline)}<p class="lead">{escaped(words)}</p>{table}<p class="note">{note}</p>{doubts}'
 
 
 def _verdict(words: str) -> str:
@@ -179,26 +205,17 @@ def _relative(losses: np.ndarray, constant: Predictions) -> Any:
     return np.mean(losses[..., varying] / constant.mean_loss[varying], axis=-1)
 
 
-def _doubt(facts: Facts, own: Predictions) -> float:
-    """The log loss of a classifier, relative to that of the frequencies of the classes."""
-    frequencies = np.bincount(own.actual[:, 0], own.weights) / own.weights.sum()
-    frequencies = frequencies[frequencies > 0]
-    probability, codes = facts.probability
-    log_loss = diagnose.class_scores(probability, codes, facts.loo.given)["log_loss"]
-    return float(log_loss / -np.sum(frequencies * np.log(frequencies)))
-
-
 def _words(facts: Facts, own: Predictions, constant: Predictions, linear: Predictions | None) -> str:
     """The error of the model, beside those of the constant and of a linear model."""
     gain = 0 if linear is None else _gain(own, linear, constant)
-    beside = f"A linear model is {'better' if gain < 0 else 'worse' if gain > 0 else 'about as good'}"
+    beside = _beside(gain)
     if facts.classes:
         usual = f"the most frequent class, “{facts.classes[constant.predicted[0, 0]]}”,"
         text = f"It names the right class for {1 - own.error[0]:.1%} of new rows. "
         text += f"Always naming {usual} is right for {1 - constant.error[0]:.1%}."
-        if own.error[0] > RARELY * constant.error[0] and _doubt(facts, own) < RARELY:
+        if own.error[0] > RARELY * constant.error[0] and diagnose.relative_log_loss(facts.model) < RARELY:
             text += " It rarely names another class, but its probabilities are informative."
-        return text if linear is None else f"{text} {beside} ({1 - linear.error[0]:.1%})."
+        return text if linear is None or facts.rare is not None else f"{text} {beside} ({1 - linear.error[0]:.1%})."
     if len(own.error) > 1:
         text = "The errors of the model's predictions for new rows are listed below."
         return text if linear is None else f"{text} {beside}."
@@ -209,6 +226,23 @@ def _words(facts: Facts, own: Predictions, constant: Predictions, linear: Predic
     if gain > 0:
         return f"{text} and {_less(own, linear)} than a linear model ({linear.shown[0]})."
     return f"{text}. {beside} ({linear.shown[0]})."
+
+
+def _rare_words(facts: Facts, compared: Sequence[Predictions]) -> str:
+    """How well the rare class is found, beside a linear model if there is one, and a constant."""
+    rare, best, (own, *linear, constant) = facts.rare, facts.rare.best, compared
+    text = f" Class “{facts.classes[rare.code]}” has only {rare.share:.1%} of the rows, so average precision matters "
+    text += f"more: {own.shown[0]}, and {constant.shown[0]} for a constant."
+    for one in linear:
+        text += f" {_beside(_gain(own, one, constant))} ({one.shown[0]})."
+    if rare.recall[best] > 0:
+        text += f" Named wherever its probability is at least {rare.threshold[best]:.2g}, it is found in "
+        text += f"{rare.recall[best]:.0%} of its rows, and {rare.precision[best]:.0%} of the rows named are right."
+    return text
+
+
+def _beside(gain: int) -> str:
+    return f"A linear model is {'better' if gain < 0 else 'worse' if gain > 0 else 'about as good'}"
 
 
 def _less(own: Predictions, other: Predictions) -> str:

@@ -5,6 +5,8 @@ one width for all of them, rows with the same value have distance 0 and rows wit
 of the width. A number with missing cells has a second column with the same width, the indicator of the missing cells.
 Missing cells are filled in with the median m, and the height of the indicator is the spread s of the column: the mean
 squared distance between a missing cell and the others, s^2 + E(x - m)^2, is then about 2 s^2, as between any two cells.
+A long-tailed number x may be encoded as asinh(x/unit): the logarithm of numbers that are large in this unit, and x/unit
+of small ones.
 
 A time is a number, the year, followed by the sine and the cosine of each cycle that can be seen in the cells. Each
 cycle is an input with its own width, so that the search may drop it.
@@ -56,6 +58,8 @@ class Column:
         The values of a category that have a column of their own, sorted; the levels of ranks in their order.
     median, height : float
         For numbers, times and ranks: the value of missing cells and the height of their indicator, 0 if there is none.
+    unit : float
+        For numbers: asinh(x/unit) is encoded instead of x; 0: x itself.
     missing, pooled : bool
         For categories: whether missing cells, and rare values together, have a column of their own, after the others.
     format : Format or None
@@ -69,6 +73,7 @@ class Column:
     values: tuple[Any, ...] = ()
     median: Annotated[float, number("a finite number", -LARGEST, LARGEST)] = 0.0
     height: Annotated[float, number("a non-negative number", 0.0, LARGEST)] = 0.0
+    unit: Annotated[float, number("a non-negative number", 0.0, LARGEST)] = 0.0
     missing: bool = False
     pooled: bool = False
     format: Format | None = None
@@ -211,7 +216,8 @@ class Column:
             return
         if self.kind != "category":
             missing = np.isnan(cells)
-            out[:, 0] = np.where(missing, self.median, cells)
+            filled = np.where(missing, self.median, cells)
+            out[:, 0] = np.arcsinh(filled / self.unit) if self.unit else filled
             start = self.width - 2 * len(self.cycles)
             out[:, 1:start] = self.height * missing[:, None]
             for place, cycle in enumerate(self.cycles):
@@ -227,6 +233,18 @@ class Column:
         out[rows, codes[rows]] = HEIGHT
         # the same number in all k columns has distance 1 from all values: k t^2 - sqrt(2) t + 1/2 = 1
         out[codes == self.width] = (1.0 - math.sqrt(1.0 + self.width)) / (math.sqrt(2.0) * self.width)
+
+    def unscaled(self, encoded: np.ndarray) -> np.ndarray:
+        """The numbers that are encoded."""
+        return self.unit * np.sinh(encoded) if self.unit else encoded
+
+    def scaled(self, unit: float, encoded: np.ndarray) -> tuple[Column, np.ndarray]:
+        """The column and its encoded cells on the scale asinh(x/unit), from the encoded cells of all rows."""
+        cells = np.where(np.any(encoded[:, 1:] > 0, axis=1), math.nan, encoded[:, 0])
+        height = float(arrays.spread_of(np.arcsinh(cells[~np.isnan(cells), None] / unit))[0]) if self.height else 0.0
+        column, out = replace(self, unit=unit, height=height), np.zeros(encoded.shape)
+        column.encode(cells, out)
+        return column, out
 
     def _as_in_fit(self, cells: np.ndarray) -> np.ndarray:
         """The cells of a category. Numbers become text if the category was text that can be read as numbers."""
@@ -291,6 +309,23 @@ class Columns:
             place += column.width
         return out
 
+    def scaled(self, units: np.ndarray, encoded: np.ndarray) -> tuple[Columns, np.ndarray]:
+        """The columns and their encoded rows with the scale asinh(x/unit) of numbers whose unit is not 0."""
+        found, out = list(self.columns), encoded.copy()
+        ends = np.cumsum([column.width for column in self.columns])
+        for place, column in enumerate(self.columns):
+            places = slice(ends[place] - column.width, ends[place])
+            if column.kind == "number" and units[places][0]:
+                found[place], out[:, places] = column.scaled(float(units[places][0]), encoded[:, places])
+        return Columns(tuple(found)), out
+
+    def unscaled(self, encoded: np.ndarray) -> np.ndarray:
+        """Encoded rows with the numbers as they are."""
+        out = encoded.copy()
+        for place, source in enumerate(self.sources):
+            out[:, place] = self.columns[source].unscaled(encoded[:, place])
+        return out
+
     def split(self, matrix: np.ndarray) -> list[np.ndarray]:
         """The cells of a matrix of all of them, which has objects if there are categories."""
         kinds = (object if column.kind == "category" else np.float64 for column in self.columns)
@@ -317,7 +352,7 @@ class Columns:
     @property
     def are_plain(self) -> bool:
         """Whether rows without missing cells are encoded as they are."""
-        return all(column.kind == "number" and not column.height for column in self.columns)
+        return all(column.kind == "number" and not (column.height or column.unit) for column in self.columns)
 
 
 def _chosen(requested: Any, names: list[Any]) -> np.ndarray:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -21,8 +23,8 @@ from .choose_C import ROBUST_ITERATIONS, error_rate, mean_loss, most_for_C, warn
 from .classes import with_nearby_C
 from .constants import CONSTANTS, chosen_widths, in_memory, part_of, stages_of
 from .criteria import LooDeviance
-from .search import Found, completed, finished, first_stage, last_stage
-from .widths import Candidate, WidthSearch
+from .search import Found, completed, error, finished, first_stage, last_stage
+from .widths import Candidate, WidthSearch, changed_widths
 
 SearchName = Annotated[str, one_of("auto", "gradient", "simplex", "grid")]
 LossName = Annotated[str, one_of("auto", "squared")]
@@ -191,8 +193,15 @@ def least_deviance(problem: Problem, start: Problem, on_all_rows: bool) -> Probl
     if requested.kernel.is_free:
         sample = part_of(whole.with_basis(), CONSTANTS.dense_stage, None)
         many = chosen_widths(start) > 0
-        search = WidthSearch(LooDeviance(sample, spread, record), requested.kernel, best, many=many)
-        best = search.minimise(CONSTANTS.few_iterations)
+        criterion, kernel, size = LooDeviance(sample, spread, record), requested.kernel, problem.spreads.varying_inputs
+        most = [math.sqrt(size) * leaf.width_unit(spread) for leaf in kernel.leaves]
+
+        def narrower(leaf: int, sigma: np.ndarray) -> np.ndarray:
+            return np.where(np.isfinite(sigma), np.minimum(sigma, most[leaf]), sigma)
+
+        starts = [best, replace(changed_widths(best, kernel, narrower), C=requested.C or 3.0)]
+        found = [WidthSearch(criterion, kernel, one, many=many).minimise(CONSTANTS.few_iterations) for one in starts]
+        best = min(found, key=error)
         record.plan.append(f"widths and C by the deviance of {len(sample.rows)} rows")
     if on_all_rows and not (requested.kernel.is_free and whole.is_dual and len(whole.rows) <= CONSTANTS.dense_stage):
         best = with_nearby_C(LooDeviance(whole, spread, record), best, moves=4)

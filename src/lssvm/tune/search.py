@@ -82,7 +82,7 @@ def first_stage(
     elif same is not None:
         candidate = same.candidate
     elif kernel.is_free:
-        candidate, moderate = _common_widths(problem, sample, method, record)
+        candidate, moderate = common_widths(problem, sample, method, record)
     found = replace(earlier[-1], candidate=candidate) if earlier else on_stage(problem, 0, candidate, record)
     criterion = LooError(found.criterion.problem, problem.spreads.values, record)
     found = replace(found, requested=problem, criterion=criterion, many=False, moderate=moderate)
@@ -212,7 +212,7 @@ def _similar(kernel: Kernel, earlier: Sequence[Found]) -> tuple[Found | None, Fo
     return alike, same
 
 
-def _common_widths(problem: Problem, sample: Problem, method: str, record: Bunch) -> tuple[Candidate, float]:
+def common_widths(problem: Problem, sample: Problem, method: str, record: Bunch) -> tuple[Candidate, float]:
     """Return the candidate with the best common width of a grid, and the best log width of its narrower half.
 
     Constant columns get infinite widths, since nothing is known about their effect on new rows. Identical leaves start

@@ -1,0 +1,108 @@
+"""Long-tailed inputs on the scale asinh(x/unit)."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from lssvm import LSSVC, LSSVR, diagnose, kernels, load, save
+from lssvm.problem import Problem
+from lssvm.tune.input_scales import long_tail_units
+
+DRAW = np.random.RandomState(0)
+X = np.exp(1.5 * DRAW.normal(size=(80, 2)))
+Y = np.sin(np.log(X[:, 0])) + 0.1 * np.log(X[:, 1]) ** 2 + 0.1 * DRAW.normal(size=80)
+NEW = np.vstack([np.exp(1.5 * DRAW.normal(size=(20, 2))), [[0.0, -3.0], [1e4, 1.0]]])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return LSSVR().fit(X, Y)
+
+
+def units(model):
+    return np.array([column.unit for column in model.fitted_.layout.columns.columns])
+
+
+def units_of(columns):
+    return long_tail_units(Problem(kernels.RBF(), columns, np.zeros((len(columns), 1)), np.ones(len(columns))))
+
+
+def test_the_model_is_that_of_scaled_columns(model):
+    assert (units(model) > 0).all()
+    scaled = LSSVR().fit(np.arcsinh(X / units(model)), Y)
+    assert not units(scaled).any()
+    assert_allclose(model.predict(NEW), scaled.predict(np.arcsinh(NEW / units(model))), rtol=1e-9)
+    assert_allclose(model.loo_residuals_, scaled.loo_residuals_, rtol=1e-9, atol=1e-9)
+
+
+def test_the_error_is_that_of_logarithms(model):
+    new = np.exp(np.random.RandomState(1).uniform(-2, 2, (300, 2)))
+    truth = np.sin(np.log(new[:, 0])) + 0.1 * np.log(new[:, 1]) ** 2
+    raw = LSSVR(kernels.Stack([kernels.RBF(), kernels.Matern()])).fit(X, Y)
+    error, of_raw, of_logs = (
+        np.sqrt(np.mean((predicted - truth) ** 2))
+        for predicted in (model.predict(new), raw.predict(new), LSSVR().fit(np.log(X), Y).predict(np.log(new)))
+    )
+    assert error < 0.5 * of_raw
+    assert error < 1.25 * of_logs
+
+
+def test_only_long_tails_have_a_unit():
+    normal = DRAW.normal(size=200)
+    columns = [np.exp(1.5 * normal), normal, normal > 0, np.ones(200), np.sign(normal) * np.exp(2 * np.abs(normal))]
+    columns += [np.where(normal > 0, np.exp(2 * normal), 0.0), 5.0 + 0.1 * normal, -np.exp(1.5 * normal)]
+    found = units_of(np.column_stack(columns))
+    assert (found > 0).tolist() == [True, False, False, False, True, True, False, True]
+    assert_allclose(units_of(1e3 * np.column_stack(columns)), 1e3 * found)
+
+
+def test_long_tails_that_are_right_as_they_are():
+    y = X[:, 0] - 2.0 * X[:, 1] + 0.1 * DRAW.normal(size=80)
+    assert not units(LSSVR().fit(X, y)).any()
+
+
+def test_kernels_that_are_given_see_the_numbers_as_they_are():
+    model = LSSVR(kernels.RBF()).fit(X, Y)
+    assert not units(model).any()
+
+
+def test_classes():
+    labels = np.where(np.log(X[:, 0]) > 0.3 * np.log(X[:, 1]), "above", "below")
+    model = LSSVC().fit(X, labels)
+    assert (units(model) > 0).all()
+    scaled = LSSVC().fit(np.arcsinh(X / units(model)), labels)
+    assert_allclose(model.predict_proba(NEW), scaled.predict_proba(np.arcsinh(NEW / units(model))), atol=1e-9)
+
+
+def test_missing_cells():
+    """They count as the median, and their indicator has the height of the scaled column."""
+    holed = np.where(np.arange(80)[:, None] % 9 == [0, 4], math.nan, X)
+    model = LSSVR().fit(holed, Y)
+    columns = model.fitted_.layout.columns.columns
+    for column, cells in zip(columns, holed.T, strict=True):
+        present = cells[~np.isnan(cells)]
+        assert column.unit > 0
+        assert column.median == np.median(present)
+        assert_allclose(column.height, np.arcsinh(present / column.unit).std())
+    assert np.isfinite(model.predict([[math.nan, 1.0]])).all()
+
+
+def test_files_and_tensors(model, tmp_path):
+    save(model, tmp_path / "m.lssvm")
+    assert np.array_equal(load(tmp_path / "m.lssvm").predict(NEW), model.predict(NEW))
+    torch = pytest.importorskip("torch")
+    other = LSSVR().fit(torch.tensor(X), torch.tensor(Y))
+    assert_allclose(other.predict(torch.tensor(NEW)).numpy(), model.predict(NEW), rtol=1e-6)
+
+
+def test_effects_and_pictures_have_the_numbers_as_they_are(model):
+    found = diagnose.effects(model, intervals=5)[0]
+    assert_allclose([found.grid[0], found.grid[-1]], [X[:, 0].min(), X[:, 0].max()])
+    pytest.importorskip("matplotlib").use("Agg")
+    from lssvm.plotting import FitDisplay
+
+    display = FitDisplay.from_estimator(model, grid_resolution=5)
+    assert_allclose(display.X, X)
+    assert_allclose(display.response[2, 3], model.predict([[display.grid[0][3], display.grid[1][2]]])[0])
