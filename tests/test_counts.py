@@ -225,7 +225,7 @@ def test_intervals_are_those_of_the_last_system_on_the_stabilised_scale(loss):
 
 def test_searches_are_repeated_without_folds():
     draw = np.random.RandomState(3)
-    rows = draw.uniform(-2, 2, (45, 2))
+    rows = draw.uniform(-2, 2, (32, 2))
     y = draw.poisson(np.exp(2 + np.sin(2 * rows[:, 0]) + 0.5 * rows[:, 1]))
     stack = kernels.Stack([kernels.RBF(ard=True), kernels.RBF()])  # members keep one width per column
     model = LSSVR(stack, loss="poisson").fit(rows, y)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from scipy.special import entr
@@ -30,6 +29,9 @@ class Loss:
     is_quadratic = False  # one step of Newton's method suffices
     is_smooth = True  # the curvature changes continuously
     is_of_classes = True  # else the loss has targets of its own, and its margins are the values f
+    # an increasing function of targets or means, on whose scale all targets of the same weight vary equally
+    stabilised = staticmethod(lambda y: y)
+    restored = staticmethod(lambda values: values)  # its inverse; 0 for values below its range
 
     def value(self, margin: Array) -> Array:
         return 0.5 * self.slope(margin) ** 2
@@ -45,16 +47,6 @@ class Loss:
 
     def dual(self, share: np.ndarray) -> np.ndarray:
         return share - 0.5 * share**2
-
-    @staticmethod
-    def stabilised(y: Any) -> Any:
-        """An increasing function of targets or means, on whose scale all targets of the same weight vary equally."""
-        return y
-
-    @staticmethod
-    def restored(values: Any) -> Any:
-        """The inverse of `stabilised`; 0 for values below its range."""
-        return values
 
 
 class Squared(Loss):
@@ -160,13 +152,8 @@ class Poisson(LogLink):
 
     power = 1.0
 
-    @staticmethod
-    def stabilised(y: Any) -> Any:
-        return 2.0 * y**0.5
-
-    @staticmethod
-    def restored(values: Any) -> Any:
-        return 0.25 * np.maximum(values, 0.0) ** 2
+    stabilised = staticmethod(lambda y: 2.0 * y**0.5)
+    restored = staticmethod(lambda values: 0.25 * np.maximum(values, 0.0) ** 2)
 
 
 class Gamma(LogLink):
@@ -174,13 +161,8 @@ class Gamma(LogLink):
 
     power = 2.0
 
-    @staticmethod
-    def stabilised(y: Any) -> Any:
-        return arrays.namespace(y).log(y)
-
-    @staticmethod
-    def restored(values: Any) -> Any:
-        return np.exp(values)
+    stabilised = staticmethod(lambda y: arrays.namespace(y).log(y))
+    restored = staticmethod(lambda values: np.exp(values))
 
 
 LOG_LINKS: dict[str, type[LogLink]] = {"poisson": Poisson, "gamma": Gamma}

@@ -148,6 +148,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         steps: planning.Steps | None = None,
         robust: planning.Weighting | None = None,
         categorical_features: planning.ColumnNames | None = "from_dtype",
+        loss: planning.NumberLoss = "squared",
         verbose: planning.Verbosity = 0,
     ) -> None:
         self.kernel = kernel
@@ -155,6 +156,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         self.steps = steps
         self.robust = robust
         self.categorical_features = categorical_features
+        self.loss = loss
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:

@@ -17,7 +17,6 @@ from ..intervals.jackknife import FOLDS, Jackknife, fold_labels, full_conformal
 from ..intervals.loo import LooModel, StackedLoo
 from ..intervals.scale import noise_scale
 from ..progress import counted
-from . import planning
 from .base import on_rows
 from .chunks import ChunkedLSSVM
 from .fitted import OVERFLOW
@@ -121,22 +120,6 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
     >>> one.dual_coef_.shape
     (133,)
     """
-
-    def __init__(
-        self,
-        kernel: planning.KernelFunction | None = None,
-        C: planning.GivenC = None,
-        *,
-        steps: planning.Steps | None = None,
-        robust: planning.Weighting | None = None,
-        categorical_features: planning.ColumnNames | None = "from_dtype",
-        loss: planning.NumberLoss = "squared",
-        verbose: planning.Verbosity = 0,
-    ) -> None:
-        super().__init__(
-            kernel, C, steps=steps, robust=robust, categorical_features=categorical_features, verbose=verbose
-        )
-        self.loss = loss
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -64,9 +64,9 @@ class LooModel:
 
         They are (I - H_BB)^-1 e_B with B = {i, j}, (2, rows i, l, k). H_ji = H_ij v_i/v_j, because V H is symmetric.
         """
+        H = self.smoother(X)
         h, v = np.clip(self.leverage, 0.0, 1.0 - 1e-12), self.weights
         e = (1.0 - h)[:, None] * self.residuals
-        H = self.smoother(X)
         mirrored = H * (v[part, None] / v[None, :])
         determinant = ((1 - h[part, None]) * (1 - h[None, :]) - H * mirrored)[:, :, None]
         own = (1 - h[None, :, None]) * e[part, None, :] + H[:, :, None] * e[None, :, :]
