@@ -93,7 +93,7 @@ MODULES = ["lssvm", *(module.name for module in pkgutil.walk_packages([str(ROOT)
 
 LAYERS = {
     **dict.fromkeys(["files", "progress", "_threads", "_blas", "arrays", "rules"], 0),
-    **dict.fromkeys(["coding", "kernels", "losses", "system", "robust", "datasets"], 1),
+    **dict.fromkeys(["coding", "kernels", "losses", "system", "robust", "datasets", "targets"], 1),
     **dict.fromkeys(["problem", "tables"], 2),
     **dict.fromkeys(["sparsify", "tune", "stream", "cluster"], 3),
     **dict.fromkeys(["estimators", "intervals", "diagnose"], 4),

@@ -278,6 +278,7 @@ def test_torch(loss):
         ({"loss": "poisson"}, np.column_stack([MEAN, MEAN]), "one target, but y has 2 columns"),
         ({"loss": "poisson", "robust": "huber"}, MEAN, "robust weights are defined for the squared loss.*robust=None"),
         ({"loss": "gamma", "steps": [tune.KFold(3)]}, MEAN, "KFold is defined for the squared loss.*loss='squared'"),
+        ({"loss": "gamma", "target": "log"}, MEAN, "target='log' is for loss='squared', got loss='gamma': omit one"),
         ({"loss": "logistic"}, MEAN, "loss must be 'squared', 'poisson' or 'gamma'"),
     ],
 )

@@ -174,10 +174,13 @@ def test_times_of_all_kinds_of_tables_are_the_same(zone):
     times = np.datetime64("2018-01-01T00:00:00") + np.random.default_rng(2).integers(0, 400 * 24, N) * 3600
     frames = list(tables_of(times, zone))
     model = LSSVR(**GIVEN).fit(frames[0], Y)
-    assert model.columns_ == {"t": "dates, with time of year, weekday, hour"}
+    assert model.columns_ == {"t": "dates, with time of year, weekday, hour" + f" of {zone}" * (zone is not None)}
     for frame in frames:
         assert_allclose(model.predict(frame), model.predict(frames[0]), rtol=1e-9)
         other = LSSVR(**GIVEN).fit(frame, Y)
+        if other.fitted_.layout.columns.columns[0].zone != (zone or ""):  # objects and texts have only an offset
+            assert zone is not None
+            continue
         assert_allclose(other.loo_residuals_, model.loo_residuals_, rtol=1e-7, atol=1e-9)
 
 
@@ -340,3 +343,31 @@ def test_effects_and_importance_of_a_time():
     (effect,) = diagnose.effects(model, columns=["t"])
     assert_allclose(np.diff(effect.effect) / np.diff(effect.grid), 1.0, atol=0.3)
     assert diagnose.importance(model).names[0] == "t"
+
+
+def test_hours_are_those_of_the_time_zone():
+    """Sine and cosine of local hours across summer time, whatever the zone of the rows to predict."""
+    times = pd.Series(pd.date_range("2021-03-20", periods=20 * 24, freq="h", tz="Europe/Berlin"))
+    y = np.cos(2 * np.pi * times.dt.hour / 24)
+    model = LSSVR(**GIVEN).fit(pd.DataFrame({"t": times}), y)
+    assert model.columns_ == {"t": "dates, with weekday, hour of Europe/Berlin"}
+    (column,) = model.fitted_.layout.columns.columns
+    encoded = model.fitted_.layout.columns.encode([column.read(times)])
+    hours = times.dt.hour + times.dt.minute / 60
+    assert_allclose(encoded[:, 3:], np.column_stack([f(2 * np.pi * hours / 24) for f in (np.sin, np.cos)]), atol=1e-7)
+    for zone in ("UTC", "Asia/Tokyo"):
+        assert_array_equal(
+            model.predict(pd.DataFrame({"t": times.dt.tz_convert(zone)})), model.predict(pd.DataFrame({"t": times}))
+        )
+
+
+def test_texts_in_which_case_and_blanks_differ_can_be_merged(tmp_path):
+    spelled = np.array(["DE", "de ", " De", "FR", "fr"])[np.arange(N) % 5]
+    codes = np.where(np.arange(N) % 5 < 3, "de", "fr")
+    model = LSSVR(**GIVEN, merge_text=True).fit(pd.DataFrame({"country": spelled}), Y)
+    whole = LSSVR(**GIVEN).fit(pd.DataFrame({"country": codes}), Y)
+    assert_array_equal(model.loo_residuals_, whole.loo_residuals_)
+    assert model.columns_ == {"country": "category (2 values)"}
+    save(model, tmp_path / "m.lssvm")
+    new = pd.DataFrame({"country": ["FR ", "De"]})
+    assert_array_equal(load(tmp_path / "m.lssvm").predict(new), whole.predict(pd.DataFrame({"country": ["fr", "de"]})))

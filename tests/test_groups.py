@@ -110,6 +110,21 @@ def test_c_minimises_the_error_of_groups():
     assert_allclose(model.path_.loo, np.mean(np.sum(model.loo_residuals_**2, axis=1)))
 
 
+def test_widths_minimise_the_error_of_groups():
+    """A column that identifies the group predicts other rows of the group, but not other groups."""
+    draw = np.random.default_rng(1)
+    groups = np.repeat(np.arange(20), 8)
+    inputs = np.column_stack([draw.normal(size=20)[groups], draw.uniform(-2, 2, 160)])
+    y = np.sin(inputs[:, 1]) + draw.normal(size=20)[groups] + 0.1 * draw.normal(size=160)
+    alone = LSSVR(kernels.RBF(ard=True)).fit(inputs, y)
+    model = LSSVR(kernels.RBF(ard=True)).fit(inputs, y, groups=groups)
+    assert model.kernel_.sigma[0] > 3.0 * alone.kernel_.sigma[0]
+    again = LSSVR(alone.kernel_, C=alone.C_).fit(inputs, y, groups=groups)
+    assert model.press_ < 0.7 * again.press_
+    problem = model.fitted_.problem
+    assert np.array_equal(problem.subset(np.array([3, 1, 80])).row_groups, problem.row_groups[[3, 1, 80]])
+
+
 def test_a_stack_and_its_weights():
     """The weights depend on leave-group-out residuals, of which those of the stack are the average."""
     model = LSSVR().fit(X, Y[:, 0], groups=GROUPS)
@@ -247,9 +262,9 @@ def test_metadata_routing():
         for train, test in cv.split(X, y, GROUPS):
             expected.append(LSSVR(KERNEL).fit(X[train], y[train], groups=GROUPS[train]).score(X[test], y[test]))
         assert_allclose(plain, expected)
-        pipeline = make_pipeline(StandardScaler(), LSSVR(kernels.RBF()))
+        pipeline = make_pipeline(StandardScaler(), LSSVR(KERNEL, C=5.0))
         assert np.isfinite(cross_val_score(pipeline, X, y, params={"groups": GROUPS}, cv=cv)).all()
-        search = GridSearchCV(LSSVR(), {"kernel": [KERNEL, kernels.Linear()]}, cv=cv).fit(X, y, groups=GROUPS)
+        search = GridSearchCV(LSSVR(C=5.0), {"kernel": [KERNEL, kernels.Linear()]}, cv=cv).fit(X, y, groups=GROUPS)
         chosen = search.best_estimator_
         assert_allclose(chosen.loo_residuals_, chosen.fit(X, y, groups=GROUPS).loo_residuals_)
         ignoring = LSSVR(KERNEL).set_fit_request(groups=False)
@@ -343,7 +358,7 @@ def test_a_step_that_leaves_one_group():
 @pytest.mark.parametrize("robust", [None, "huber"])
 def test_the_constant_of_the_report(robust):
     """The model is compared with the mean or median of the other groups."""
-    own = Predictions("own", "absolute" if robust else "squared", Y, Y, WEIGHTS, np.arange(N))
+    own = Predictions("own", "absolute" if robust else "squared", Y, Y, WEIGHTS, np.arange(N), np.ones((N, 1)))
     found = constant_predictions(own, GROUPS).predicted
     rest = GROUPS[0] != GROUPS
     expected = np.median(Y[rest], axis=0) if robust else WEIGHTS[rest] @ Y[rest] / WEIGHTS[rest].sum()

@@ -167,6 +167,7 @@ def test_a_rare_class_is_judged_by_its_average_precision(weighted):
     words = "at least {:.2g}, it is found in {:.0%} of its rows, and {:.0%} of the rows named are right."
     assert words.format(rare.threshold[rare.best], *best) in found
     assert "“&lt;rare&gt;” has only" in found
+    assert f"has only {own.sum()} rows, so its figures are rough, and too good if they tuned the model." in found
 
 
 def test_thresholds_for_a_rare_class_are_listed():

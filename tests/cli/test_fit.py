@@ -85,6 +85,7 @@ def test_loss_and_coding_of_a_classifier(run, folder):
 DECADES = [(*row, str(age // 10)) for row, age in zip(ROWS, AGE, strict=True)]
 
 
+@pytest.mark.slow
 def test_groups_are_left_out_together(run, folder):
     (folder / "decades.csv").write_text(lines(DECADES, (*NAMES, "decade")))
     result = run("fit", "decades.csv", "-y", "price", "-o", "g.lssvm", "--group", "decade")
@@ -318,3 +319,58 @@ def test_counts(run, folder):
     result = run("fit", "people.csv", "-y", "city", "-o", "m.lssvm", "--loss", "poisson")
     assert result.exit_code == 1
     assert "--task classification" in result.stderr
+
+
+def write_raw(folder):
+    """Prices, dates and booleans as text, in CSV and as dates of Parquet; the last column is the target."""
+    from pyarrow import csv, parquet, table
+
+    draw = np.random.RandomState(1)
+    price, hours = np.exp(draw.normal(6, 1, 50)), draw.randint(0, 800 * 24, 50)
+    times = np.datetime64("2020-01-01T00:00:00") + hours.astype("timedelta64[h]")
+    y = np.log(price) + np.cos(2 * np.pi * hours / 24)
+    columns = {
+        "price": ["unknown" if k == 40 else f"${cell:,.2f}" for k, cell in enumerate(price)],
+        "when": [f"{t.astype(object):%d/%m/%Y %H:%M}" for t in times],
+        "vip": [["Yes", "no"][k % 2] for k in range(50)],
+        "land": [["DE", "de", "FR", "Fr"][k % 4] for k in range(50)],
+        "earned": [f"{1000 * cell:,.2f} EUR" for cell in y],
+    }
+    csv.write_csv(table(columns), folder / "raw.csv")
+    parquet.write_table(table({**columns, "when": times}), folder / "raw.parquet")
+    return columns, 1000 * y
+
+
+def test_raw_cells_of_files_are_understood(folder, run):
+    """As in a frame; predictions for dates as text and as dates are the same."""
+    import pyarrow
+
+    columns, y = write_raw(folder)
+    result = run(
+        "fit", "raw.csv", "-y", "earned", "-o", "m.lssvm", "--na", "unknown", "--merge-text", "--robust", "huber"
+    )
+    assert result.exit_code == 0, result.output
+    assert "missing cells: 'price' 1" in result.stderr
+    assert (
+        "'price': numbers with the unit '$'; 'when': dates (day, month, year), with time of year, week" in result.stderr
+    )
+    model = load("m.lssvm")
+    cells = {**columns, "price": [None if cell == "unknown" else cell for cell in columns["price"]]}
+    inputs = pyarrow.table(cells).drop_columns("earned")
+    frame = LSSVR(robust="huber", merge_text=True).fit(inputs, np.round(y, 2))
+    assert model.columns_ == frame.columns_
+    np.testing.assert_allclose(model.loo_residuals_, frame.loo_residuals_, rtol=1e-6, atol=1e-6)
+    found = [run("predict", "m.lssvm", name) for name in ("raw.csv", "raw.parquet")]
+    assert found[0].stdout == found[1].stdout
+    assert "root mean square error" in found[0].stderr
+    assert "unknown to the model" not in found[0].stderr
+    assert "when (dates (day, month, year), with" in run("inspect", "m.lssvm").stdout
+    text = (folder / "raw.csv").read_text()
+    (folder / "bad.csv").write_text(text.replace(columns["price"][5], "dear"))
+    failed = run("predict", "m.lssvm", "bad.csv")
+    assert (failed.exit_code, failed.stdout) == (1, "")
+    assert (
+        "bad.csv: column 'price' contains a value that does not fit numbers with the unit '$' ('dear' in row 7)"
+        in failed.stderr
+    )
+    assert "cannot be exported" in run("export", "m.lssvm", "--to", "c").stderr

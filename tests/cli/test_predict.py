@@ -318,8 +318,9 @@ def test_sets_of_classes(run, folder):
         for line in run("predict", "k.lssvm", "labels.csv", "--set", "0.9", "--json").stdout.splitlines()
     ]
     assert found == [model.classes_[row].tolist() for row in inside]
-    result = run("predict", "k.lssvm", "labels.csv", "--set", "0.6", "--per-class", "--json")
-    inside = model.predict_set(pandas.DataFrame({"age": ages}), 0.6, class_conditional=True)
+    result = run("predict", "k.lssvm", "labels.csv", "--set", "0.95", "--per-class", "--json")
+    inside = model.predict_set(pandas.DataFrame({"age": ages}), 0.95, class_conditional=True)
+    assert (inside != model.predict_set(pandas.DataFrame({"age": ages}), 0.95)).any()
     assert [json.loads(line)["set"] for line in result.stdout.splitlines()] == [
         model.classes_[row].tolist() for row in inside
     ]

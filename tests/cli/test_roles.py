@@ -181,7 +181,7 @@ def test_doubts_are_reported(folder):
     assert [remark for remark in remarks if remark.startswith("column ")] == [
         "column 'day' looks like dates written as numbers (19910503): use e.g. the year or the days since the first, "
         "or drop it with --drop day",
-        "column 'smoker' contains 'Ja' and 'ja': are they the same?",
+        "column 'smoker' contains 'Ja' and 'ja': are they the same? See --merge-text",
     ]
 
 

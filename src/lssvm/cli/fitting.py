@@ -30,12 +30,16 @@ CHUNK_BYTES = 1 << 25  # of encoded rows
 WORKING_COLUMNS = 2000  # a fit with a basis holds about so many arrays with one number per row
 CODINGS = click.Choice(["auto", "one-vs-rest", "one-vs-one"])
 CLASS_LOSSES, LINKED = ("auto", "squared", "squared_hinge", "logistic"), ("poisson", "gamma")
+SCALES = click.Choice(["auto", "identity", "log", "power"])
 ROBUST = click.Choice(["hampel", "huber", "logistic", "myriad"])
+ABSENT = "A further mark of missing cells, e.g. unknown; may be repeated."
+MERGE = "Merge categories in which only case and blanks differ."
 MISSING = "Fill in missing cells, or drop their rows."
 GROUP = "Leave out the rows with the same value of this column together: for predictions of new groups."
 PICTURE = "File for the picture; its extension determines the format."
 TASK = "Inferred by default; count means --loss poisson."
 LOSS = "poisson (counts, rates) or gamma (positive targets), else that of a classifier; chosen by default."
+SCALE = "Scale on which numbers are predicted; for skewed ones, chosen by leave-one-out by default."
 CODING = "How several classes are separated; chosen by leave-one-out by default."
 
 
@@ -47,11 +51,14 @@ CODING = "How several classes are separated; chosen by leave-one-out by default.
 @click.option("--task", type=click.Choice(["regression", "count", "classification"]), help=TASK)
 @click.option("--drop", multiple=True, metavar="COLUMN", help="A column to ignore; may be repeated.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="A categorical column; may be repeated.")
+@click.option("--na", multiple=True, metavar="TEXT", help=ABSENT)
+@click.option("--merge-text", is_flag=True, help=MERGE)
 @click.option("--group", metavar="COLUMN", help=GROUP)
 @click.option("--missing", type=click.Choice(["fill", "drop"]), default="fill", show_default=True, help=MISSING)
 @click.option("--robust", type=ROBUST, help="Give less weight to outliers.")
 @click.option("--loss", type=click.Choice([*CLASS_LOSSES, *LINKED]), help=LOSS)
 @click.option("--coding", type=CODINGS, help=CODING)
+@click.option("--target-scale", "scale", type=SCALES, help=SCALE)
 @program.reading_options
 @program.json_option
 def fit(data: str, target: str, output: Path, page: Path | None, missing: str, as_json: bool, **options: Any) -> None:
@@ -71,7 +78,8 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
 
     start = perf_counter()
     columns = {name: options.pop(name) for name in ("task", "drop", "categorical", "group")}
-    parameters = {name: given for name in ("loss", "coding", "robust") if (given := options.pop(name))}
+    parameters = {name: given for name in ("loss", "coding", "robust", "merge_text") if (given := options.pop(name))}
+    scale = options.pop("scale")
     source = open_table(data, **options)
     if parameters.get("loss") in LINKED:
         columns["task"] = columns["task"] or "regression"
@@ -85,7 +93,10 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
         raise click.UsageError(f"--{misplaced[0]} {what}: omit it, or use --task classification.")
     if roles.are_counts:
         parameters.setdefault("loss", "poisson")
-    model: Any = LSSVC(**parameters) if roles.labels else LSSVR(**parameters)
+    if scale and roles.labels:
+        what = f"is for numbers, but {target!r} contains classes"
+        raise click.UsageError(f"--target-scale {what}: omit it, or use --task regression.")
+    model: Any = LSSVC(**parameters) if roles.labels else LSSVR(target=scale or "auto", **parameters)
     rows = Rows(source, roles, drop=missing == "drop")
     raised = _learn(model, rows, scans)
     seconds = {"read and check the table": read - start, "fit and tune": perf_counter() - read}
@@ -94,8 +105,8 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     model.table_ = {"target": target, "task": task, "source": file, "model": output.name, "row": source.first_row}
     model.table_ |= {"group": roles.group} if roles.group else {}
     doubts = [remark for remark in remarks if remark.startswith("column")] + raised
-    if target in roles.formats:
-        model.table_["formats"] = {target: (roles.formats[target].style, roles.formats[target].unit)}
+    model.table_ |= {"format": roles.formats[target]} if target in roles.formats else {}
+    model.table_ |= {"na": list(source.na)} if source.na else {}
     model.table_ |= {"dropped": rows.dropped, "warnings": doubts, "seconds": seconds}
     save(model, output)
     result = model_facts(model)
@@ -178,7 +189,7 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> list[str]:
     if dropped:
         say(f"rows with missing cells are dropped: {dropped}")
     columns = model.fitted_.layout.columns.columns
-    read = [f"{own.name!r}: {own.words}" for own in columns if own.text_format is not None]
+    read = [f"{own.name!r}: {own.words}" for own in columns if own.format is not None]
     if read:
         say(f"read from text: {'; '.join(read)}")
     sizes = [f"{own.name!r} ({len(own.values)})" for own in columns if own.kind == "category"]  # not "ignored"

@@ -133,7 +133,7 @@ def _count_unknown(fitted: Any, X: Any, unknown: Counter[str]) -> None:
     """Count the texts that are none of the categories of the model."""
     for column in getattr(fitted.fitted_.layout.encoder, "columns", ()):
         if column.kind == "category" and not column.pooled:
-            found = Counter(X[column.name].drop_null().to_pylist())
+            found = Counter(column.read(X[column.name].drop_null()).tolist())
             unknown.update({f"{column.name}={v}": count for v, count in found.items() if v not in column.values})
 
 

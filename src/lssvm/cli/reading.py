@@ -12,14 +12,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..tables.cells import is_number, numbers_of, readable, spelled
+from ..tables.cells import is_number, numbers_of, readable, spelled, without
 from ..tables.formats import Format
 from .program import parts_of
 
@@ -94,6 +94,7 @@ class Source:
     notes: tuple[str, ...] = ()  # what was inferred
     decimal: str = "."
     hint: str = ""  # if the first line looks like data, or if there is only one column
+    na: tuple[str, ...] = ()  # further marks of missing cells
 
     def batches(self, names: Sequence[str] | None = None, rows: int = BATCH_CELLS) -> Iterator[Batch]:
         """Batches of at most so many rows of some columns, from the start; reader errors become TableErrors."""
@@ -103,7 +104,8 @@ class Source:
             for block in self.read(names, rows):
                 for first in range(0, block.num_rows, rows):
                     part = block.slice(first, rows)
-                    yield Batch(self, start, len(part), dict(zip(names, map(readable, part.columns), strict=True)))
+                    columns = (without(readable(column), self.na) for column in part.columns)
+                    yield Batch(self, start, len(part), dict(zip(names, columns, strict=True)))
                     start += len(part)
         if not start:
             raise TableError(f"{self.name} has no rows below its header: give a file with data.")
@@ -128,10 +130,11 @@ def _explained_errors(name: str) -> Iterator[None]:
         raise TableError(f"{name}: {fault}\n{remedy}") from error
 
 
-def open_table(path: str, **options: Any) -> Source:
-    """Infer the format of a file, unless options of `_open_text` give it. "-" is standard input.
+def open_table(path: str, *, na: Sequence[str] = (), **options: Any) -> Source:
+    """Infer the format of a file, unless options of `_open_text` give it; `na` are further marks of missing cells.
 
-    Standard input, pipes and devices can be read only once: they are copied to a file that is removed at exit.
+    "-" is standard input. Standard input, pipes and devices can be read only once: they are copied to a file that is
+    removed at exit.
     """
     file, name = Path(path), "standard input" if path == "-" else path
     if path == "-":
@@ -144,9 +147,9 @@ def open_table(path: str, **options: Any) -> Source:
         with open(path, "rb") as stream:
             file = _copy(stream, name)
     if file.is_dir() or _is_parquet(str(file)):
-        return _open_parquet(file, name)
+        return replace(_open_parquet(file, name), na=tuple(na))
     with _explained_errors(name):
-        return _open_text(str(file), name, **options)
+        return replace(_open_text(str(file), name, **options), na=tuple(na))
 
 
 def _is_parquet(path: str) -> bool:

@@ -42,11 +42,11 @@ class Roles:
         inputs = dict.fromkeys(map(str, model.feature_names_in_), False)
         target = getattr(model, "table_", {}).get("target")
         known: dict[Any, Collection[Any]] = {target: getattr(model, "classes_", ())}
-        formats = {name: Format(*own) for name, own in getattr(model, "table_", {}).get("formats", {}).items()}
+        formats = {target: model.table_["format"]} if "format" in getattr(model, "table_", {}) else {}
         for column in getattr(model.fitted_.layout.columns, "columns", ()):
             inputs[str(column.name)] = column.kind == "ignored" or any(isinstance(v, str) for v in column.values)
             known[str(column.name)] = column.values
-            formats |= {} if column.text_format is None else {str(column.name): column.text_format}
+            formats |= {} if column.format is None else {str(column.name): column.format}
         labels = {"U": "text"}.get(model.classes_.dtype.kind, "number") if hasattr(model, "classes_") else ""
         return cls(target, labels, inputs, known, formats)
 
@@ -101,7 +101,7 @@ def load_with_table(path: str, data: str, reading: dict[str, Any]) -> tuple[Any,
     if not hasattr(model, "classes_") and not model.fitted_.layout.single:
         remedy = "use it from Python (lssvm.load), or fit one model for each"
         raise ValueError(f"{path!r} predicts several targets: {remedy}.")
-    roles, source = Roles.of(model), open_table(data, **reading)
+    roles, source = Roles.of(model), open_table(data, na=getattr(model, "table_", {}).get("na", ()), **reading)
     absent = [name for name in roles.inputs if name not in source.names]
     if absent:
         lacking = f"{counted(len(absent), 'column')} that the model needs: {listed(absent)}"
@@ -189,14 +189,14 @@ def plan(
             what = f"{scans[name].missing} missing cells" if scans[name].usable else "neither numbers nor text"
             raise TableError(f"--group: column {name!r} of {source.name} has {what}: give every row a group.")
     remarks = list(source.notes)
-    asis = {*categorical, *groups}
-    faults = _understand(source, {name: own for name, own in scans.items() if own.odd and name not in asis})
+    kept = {*categorical, *groups}
+    _understand(source, {name: own for name, own in scans.items() if own.odd and name not in kept}, target, task)
     are_counts = task == "count" or (task is None and _are_counts(scans[target]))
     if task is None and are_counts:
         other = "--task classification treats them as classes, --task regression minimises squared errors"
         remarks.append(f"task: count ({target!r} has whole numbers from 0 on, large ones rarely; {other})")
     given = "regression" if are_counts else task
-    labels = _labels(source, target, scans[target], given, remarks, faults.get(target, ("", False))[0])
+    labels = _labels(source, target, scans[target], given, remarks)
     useless: dict[str, list[str]] = {}  # by the reason; the others have none
     for name in names:
         useless.setdefault(_useless(name, scans[name]), []).append(name)
@@ -210,9 +210,7 @@ def plan(
         raise TableError("\n  ".join([f"{source.name}: {fault}.{source.hint}", *dropped]))
     remarks += dropped
     for name, is_text in {**({target: True} if labels else {}), **inputs}.items():
-        remarks += _doubts(
-            source, name, scans[name], is_text, *(faults.get(name, ("", False)) if name != target else ())
-        )
+        remarks += _doubts(source, name, scans[name], is_text)
     gaps = [f"{name!r} {scans[name].missing}" for name in inputs if scans[name].missing]
     remarks += [f"missing cells: {listed(gaps)}"] if gaps else []
     if scans[target].missing:
@@ -231,34 +229,33 @@ def _are_counts(column: ColumnScan) -> bool:
     return sum(size for value, size in values.items() if number_of(value) == last) < RARE * column.present
 
 
-def _understand(source: Source, scans: dict[str, ColumnScan]) -> dict[str, tuple[str, bool]]:
-    """Read the texts of some columns and set their formats; returns what is wrong, and whether values would be lost."""
+def _understand(source: Source, scans: dict[str, ColumnScan], target: str, task: str | None) -> None:
+    """Find the formats of columns of texts. The target may be classes, or numbers."""
     found = {name: Evidence() for name in scans}
     for batch in source.batches(list(scans)) if scans else ():
         for name, evidence in found.items():
             evidence.add(batch.texts(name))
-    faults = {}
-    for name, evidence in found.items():
-        scans[name].format, fault, is_lost = evidence.settle(scans[name].present, scans[name].distinct)
-        faults[name] = fault, is_lost
-    return faults
+    for name, column in scans.items():
+        column.format, column.fault, column.is_lost = found[name].settle(column.present, column.distinct)
+        are_dates = name == target and column.format is not None and column.format.kind == "time"
+        are_few = column.distinct <= MOST_CLASSES and column.present >= 3 * column.distinct
+        if are_dates or (name == target and (task == "classification" or (task is None and are_few))):
+            column.format, column.fault = None, "contains dates" * are_dates or column.fault
+        if column.format is not None:
+            column.odd, column.whole, column.dates = 0, False, False
 
 
-def _labels(source: Source, target: str, column: ColumnScan, task: str | None, remarks: list[str], doubt: str) -> str:
+def _labels(source: Source, target: str, column: ColumnScan, task: str | None, remarks: list[str]) -> str:
     """The type of the class labels, "" for regression: inferred from the target, and reported."""
-    are_dates = column.format is not None and column.format.kind == "time"
-    are_few = column.distinct <= MOST_CLASSES and column.present >= 3 * column.distinct
-    if are_dates or task == "classification" or (task is None and are_few):
-        doubt, column.format = "contains dates" if are_dates else doubt, None
     values, rows = column.values, column.present
     whole = column.is_number and column.odd == 0 and column.whole  # not money
     few = whole and values is not None and 2 <= len(values) <= MOST_CLASSES and rows >= 3 * len(values)
     regression = task == "regression" or (task is None and column.is_number and not few)
-    fault = _target_fault(column, regression, doubt, forced=task is not None)
+    fault = _target_fault(column, regression, forced=task is not None)
     if fault:
         raise TableError(f"{source.name}: column {target!r} {fault}.")
     if regression:
-        if column.mistakes:
+        if column.odd:
             remedy = "correct it, treat the column as classes with --task classification, or choose another target"
             raise odd_cells(source.name, target, column.odd_values, remedy, column.odd)
         if task is None:
@@ -268,6 +265,7 @@ def _labels(source: Source, target: str, column: ColumnScan, task: str | None, r
             remarks.append(f"task: regression ({target!r} has {_number_of(values)} distinct numbers{hint})")
         return ""
     assert values is not None  # otherwise there are too many classes
+    column.is_lost = False
     if task is None:
         other = "; --task regression treats them as numbers" if whole else ""
         remarks.append(f"task: classification ({target!r} has {len(values)} classes: {listed(sorted(values))}{other})")
@@ -277,7 +275,7 @@ def _labels(source: Source, target: str, column: ColumnScan, task: str | None, r
     return "number" if exact and not column.padded else "text"
 
 
-def _target_fault(column: ColumnScan, regression: bool, doubt: str, *, forced: bool) -> str:
+def _target_fault(column: ColumnScan, regression: bool, *, forced: bool) -> str:
     """Why a target cannot be used, and what to do; "" if it can. Numbers with mistakes are checked elsewhere."""
     values, other = column.values, "choose another target with -y"
     if not column.present:
@@ -289,9 +287,10 @@ def _target_fault(column: ColumnScan, regression: bool, doubt: str, *, forced: b
         return f"has {what}, {quoted(list(values))}, but at least two are needed: add other rows, or {other}"
     if regression or (values is not None and (forced or len(values) <= 2 or column.present >= 2 * len(values))):
         return ""
-    if doubt:
-        remedy = "use numbers, e.g. the days since the first" if doubt == "contains dates" else "write plain numbers"
-        return f"{doubt}: {remedy}, or {other}"
+    if column.fault:
+        dates = column.fault == "contains dates"
+        remedy = "use numbers, e.g. the days since the first" if dates else "write plain numbers"
+        return f"{column.fault}: {remedy}, or {other}"
     what = f"{_number_of(values)} distinct values in {column.present} rows, too many for classes"
     if column.is_number or values is not None:
         other += f", or use --task {'regression' if column.is_number else 'classification'}"
@@ -314,17 +313,15 @@ def _useless(name: str, column: ColumnScan) -> str:
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-def _doubts(
-    source: Source, name: str, column: ColumnScan, is_text: bool, fault: str = "", is_lost: bool = False
-) -> Iterator[str]:
+def _doubts(source: Source, name: str, column: ColumnScan, is_text: bool) -> Iterator[str]:
     """Possible mistakes in a column that is used; TableError for cells that are not numbers in a column of numbers."""
     codes, drop = (f"{option} {shlex.quote(name)}" for option in ("--categorical", "--drop"))
     start = f"column {name!r}"
     if not is_text:
-        if column.mistakes:
+        if column.odd:
             remedy = f"correct it, leave the cell empty, or use {codes} or {drop}"
             raise odd_cells(source.name, name, column.odd_values, remedy, column.odd)
-        if column.dates and column.numbers:
+        if column.dates:
             remedy = f"use e.g. the year or the days since the first, or drop it with {drop}"
             yield f"{start} looks like dates written as numbers ({column.extremes[0]:.0f}): {remedy}"
         if column.padded:
@@ -333,17 +330,19 @@ def _doubts(
         if 0 < column.truths < column.present:
             yield f"{start} contains numbers and booleans, which are read as 1 and 0"
         return
-    if is_lost:
-        raise TableError(f"{source.name}: {start} {fault}: correct it, leave the cell empty, or use {codes} or {drop}.")
-    if column.distinct > MOST_CLASSES and (fault or (not column.is_number and column.numbers >= column.odd > 0)):
+    if column.is_lost:
+        raise TableError(
+            f"{source.name}: {start} {column.fault}: correct it, leave the cell empty, or use {codes} or {drop}."
+        )
+    if column.distinct > MOST_CLASSES and (column.fault or (not column.is_number and column.numbers >= column.odd > 0)):
         what = counted(column.odd, f"of {column.present} values is", f"of {column.present} values are")
-        found = fault or f"contains {quoted(column.odd_values[0][0])}; {what} not numeric"
+        found = column.fault or f"contains {quoted(column.odd_values[0][0])}; {what} not numeric"
         yield f"{start} {found}: it is treated as text"
     groups: dict[str, list[str]] = {}
     for text in column.counts or ():
         groups.setdefault(" ".join(text.casefold().split()), []).append(text)
     for group in filter(lambda group: len(group) > 1, groups.values()):
-        yield f"{start} contains {' and '.join(map(quoted, sorted(group)))}: are they the same?"
+        yield f"{start} contains {' and '.join(map(quoted, sorted(group)))}: are they the same? See --merge-text"
 
 
 def _closest(name: str, source: Source) -> str:

@@ -54,6 +54,12 @@ def check_single(model: Any, what: str) -> None:
         raise NotKnown(f"{what} is defined for a single model, not for a stack: give a member, e.g. model.members_[0].")
 
 
+def check_scale(model: Any, what: str) -> None:
+    """Raise NotKnown if the model approximates targets on another scale."""
+    if model.fitted_.target is not None:
+        raise NotKnown(f"{what}: the model is fitted to targets on another scale: use target='identity'.")
+
+
 def basis_points(model: Any) -> np.ndarray:
     """The support vectors of a model; of a stack, those of all members, without repetitions.
 
@@ -77,8 +83,17 @@ def kernel_words(kernel: Kernel) -> str:
 def member_words(model: Any) -> list[str]:
     """The weights and kernels of the members of a stack; of a single model, its kernel."""
     if not model.fitted_.is_stack:
-        return [kernel_words(model.kernel_)]
-    return [f"{weight:.3f} {kernel_words(member.kernel_)}" for member, weight in members(model)]
+        return [f"{kernel_words(model.kernel_)}{scale_words(model)}"]
+    return [f"{weight:.3f} {kernel_words(member.kernel_)}{scale_words(member)}" for member, weight in members(model)]
+
+
+def scale_words(model: Any) -> str:
+    """The scale of the targets that a single model approximates, after the words for its kernel."""
+    scale = model.fitted_.target
+    if scale is None:
+        return ""
+    exponents = ", ".join(f"{exponent:.2g}" for exponent in scale.exponents) if scale.name == "power" else ""
+    return f" of targets on the scale {scale.name}" + (f" (exponent {exponents})" if exponents else "")
 
 
 def _as_written(kernel: Kernel) -> dict[str, Any]:
@@ -100,6 +115,7 @@ def least_squares_problem(model: Any, what: str) -> Problem:
     """The solved problem with its final weights; ValueError if the model does not keep its rows."""
     check_fitted(model)
     check_single(model, what)
+    check_scale(model, what)
     problem = model.fitted_.problem
     if not model.fitted_.is_least_squares:
         needed, given = "loss='squared'", f"loss={model.loss!r}"

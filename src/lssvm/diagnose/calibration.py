@@ -131,7 +131,7 @@ def coverage_path(
         raise NotKnown("coverage_path leaves out pairs of rows, not groups: use coverage_by_group.")
     tested = _tested(model, rows, "Interval coverage")
     found, table = distribution(model, "jackknife+", search=False).model, model.fitted_.members[0].training
-    numbers, y = table.rows, arrays.to_numpy(table.y)[table.rows]
+    numbers, y = table.rows, found.scaled(arrays.to_numpy(table.y)[table.rows])
     n = len(y)
     ends = np.empty((len(coverages), len(tested), 2, y.shape[1]))
     for block in arrays.row_blocks(len(tested), 64 * n * y.shape[1]):
@@ -146,6 +146,7 @@ def coverage_path(
             ends[level, block, 0] = order_statistic(low, math.floor(round((1 - coverage) * n, 9)))
             ends[level, block, 1] = order_statistic(high, math.ceil(round(coverage * n, 9)))
     inside = (ends[:, :, 0] <= y[tested]) & (y[tested] <= ends[:, :, 1])
+    ends = found.ends(ends)
     width = ends[:, :, 1] - ends[:, :, 0]
     single = slice(None) if y.shape[1] > 1 else 0
     with np.errstate(invalid="ignore"):
@@ -359,10 +360,10 @@ def _intervals_of(model: Any, X: Any, y: Any, coverage: float, output: int) -> t
     if X is None or y is None:
         found, table = distribution(model), model.fitted_.members[0].training
         inputs, targets = (arrays.to_numpy(values)[table.rows] for values in (table.X, table.y))
-        residuals, half = found.residuals[:, output], found.loo_half_widths(coverage)[:, output]
-        inside, loss, roots = np.abs(residuals) <= half, found.model.loss, np.ravel(found.model.roots)
-        middle, half = loss.stabilised(targets[:, output]) - residuals / roots, half / roots
-        return inputs, loss.restored(middle), inside, loss.restored(middle + half) - loss.restored(middle - half)
+        size, roots = found.loo_half_widths(coverage), found.model.roots
+        centre, half = found.model.scaled(targets) - found.residuals / roots, size / roots
+        low, middle, high = (found.model.ends(end)[:, output] for end in (centre - half, centre, centre + half))
+        return inputs, middle, (np.abs(found.residuals) <= size)[:, output], high - low
     ends = arrays.to_numpy(model.predict_interval(X, coverage))
     targets = np.asarray(arrays.to_numpy(y), dtype=float)
     ends, targets, predicted = (

@@ -16,7 +16,7 @@ from ..estimators.validation import encoded_rows
 from ..kernels import Term, pick_columns
 from ..problem import Problem
 from ..tables import Column
-from .access import Kept, NotKnown, check_fitted, columns_used, feature_names, kept_by_members, members
+from .access import Kept, NotKnown, check_fitted, check_scale, columns_used, feature_names, kept_by_members, members
 from .loo import class_scores, number_scores
 
 POOLED = "other values"  # the value of the pooled values of a category
@@ -258,14 +258,18 @@ def _loo(kept: Kept, problem: Problem) -> np.ndarray:
     if problem.classification:
         own = kept.given * kept.member.layout.class_weights(problem.y)
         return kept.member.solved_probabilities(problem, own)
-    return arrays.to_numpy(problem.y - problem.solve().loo_residuals)
+    fit, target = problem.solve(), problem.target
+    predicted = arrays.to_numpy(problem.y - fit.loo_residuals)
+    if target is None:
+        return predicted
+    return target.smeared(*map(arrays.to_numpy, (fit.loo_residuals, fit.weights))).mean(predicted)
 
 
 def _error(kept: Kept, average: np.ndarray) -> float:
     """The error of averages of leave-one-out predictions."""
     if kept.problem.classification:
         return class_scores(average, kept.problem.labels, kept.given)["log_loss"]
-    return number_scores(arrays.to_numpy(kept.problem.y), average, kept.given)["rmse"]
+    return number_scores(kept.problem.targets, average, kept.given)["rmse"]
 
 
 # Shapley values of kernels that are sums of products over the columns -------------------------------------------------
@@ -328,6 +332,7 @@ def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
         )
     if model.kernel_.is_precomputed:
         raise NotKnown("Shapley values: a precomputed kernel has no columns.")
+    check_scale(model, "Shapley values")
     rows, single = arrays.to_numpy(encoded_rows(model, X)), model.fitted_.layout.single
     contributions, base = raw_contributions(model, rows)
     # distribute the rounding errors of both sums, so that the contributions add up to the prediction

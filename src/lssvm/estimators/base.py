@@ -20,7 +20,7 @@ from ..cluster import DaskChunks, lazily
 from ..intervals.jackknife import fold_labels
 from ..kernels import Additive
 from ..problem import Problem, refit_stably, warn_of_rounding
-from ..rules import check_parameters
+from ..rules import Flag, check_parameters
 from ..stream.sources import label_totals
 from ..tables import Column
 from ..tune import LeaveOneOut
@@ -47,7 +47,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 Solved = list[tuple[Member, Problem | None]]  # models, each with its problem if C has been chosen for it
 TASKS = 100  # number of subtasks into which a fit is divided for callbacks
 LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")  # attributes that `fit` may defer
-NO_SINGLE_VALUE = ("C_", "coding_", "dual_coef_", "loss_", "support_vectors_")  # attributes that members have
+NO_SINGLE_VALUE = ("C_", "coding_", "dual_coef_", "intercept_", "loss_", "support_vectors_")  # which members have
 
 
 # What is reported of a fit while it runs: the line of verbose=1, and scikit-learn's callbacks (1.9 and later) --------
@@ -127,8 +127,13 @@ def publish(model: Any, fitted: FittedModel, *, refined: bool = False) -> Any:
     """
     attributes = fitted.attributes()
     if fitted.is_listed:
-        pairs = [(unfitted(model, kernel=member.asked[0]), FittedModel((member,))) for member in fitted.members]
-        attributes["members_"] = [publish(*pair) for pair in pairs]
+        is_auto = getattr(model, "target", None) == "auto"
+        attributes["members_"] = []
+        for member in fitted.members:
+            given: dict[str, Any] = {"kernel": member.asked[0]}
+            if is_auto and member.target is not None:
+                given["target"] = member.target.name
+            attributes["members_"].append(publish(unfitted(model, **given), FittedModel((member,))))
     kept = {name: value for name, value in vars(model).items() if refined or not name.endswith("_")}
     model.__dict__ = {**kept, **attributes, "fitted_": fitted}
     return model
@@ -148,7 +153,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         steps: planning.Steps | None = None,
         robust: planning.Weighting | None = None,
         categorical_features: planning.ColumnNames | None = "from_dtype",
-        loss: planning.NumberLoss = "squared",
+        merge_text: Flag = False,
         verbose: planning.Verbosity = 0,
     ) -> None:
         self.kernel = kernel
@@ -156,7 +161,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         self.steps = steps
         self.robust = robust
         self.categorical_features = categorical_features
-        self.loss = loss
+        self.merge_text = merge_text
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -265,16 +270,14 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             for place, problem in known.items():
                 chosen = self.C is None and problem.loss == "squared" and not ready[place].is_known
                 tuned = problem.replace(fitted=None) if chosen else None
-                fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths)
+                fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths or problem.target is not None)
                 problem, fit = refit_stably(problem, fit, planning.retuned)
                 describe(problem, fit)
-                targets = None if fit.loo_residuals is None else problem.y
-                parts = {
-                    "path": planning.main_path(problem),
-                    "sample_weight": given,
-                    "targets": targets,
-                    "loss": problem.loss,
-                }
+                targets, target = None if fit.loo_residuals is None else problem.y, problem.target
+                if target is not None:
+                    target = target.smeared(*map(arrays.to_numpy, (fit.loo_residuals, fit.weights)))
+                parts = {"path": planning.main_path(problem), "sample_weight": given, "targets": targets}
+                parts |= {"target": target, "loss": problem.loss}
                 rows = arrays.take(problem.X, problem.rows)
                 member = Member.of(layout, fit, problem.asked, rows, problem=problem.replace(fitted=None), **parts)
                 found.append((member if targets is None else member.completed(), tuned))

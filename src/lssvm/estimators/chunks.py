@@ -42,6 +42,9 @@ def adds_chunks(model: BaseLSSVM) -> bool:
     if isinstance(weights, str):
         reason = "as the class frequencies of later chunks are not known: give a dict, or use fit or fit_chunks."
         refused.append(f"class_weight={weights!r}, {reason}")
+    target, fitted = getattr(model, "target", "auto"), vars(model).get("fitted_")
+    if target not in ("auto", "identity") or (fitted is not None and fitted.target is not None):
+        refused.append("targets on another scale, which follows from all rows: use fit, or target='identity'.")
     if refused:
         raise AttributeError(f"partial_fit does not support {refused[0]}")
     refuse_other_losses(model, "partial_fit", AttributeError)

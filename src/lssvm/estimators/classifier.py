@@ -18,6 +18,7 @@ from ..arrays import Array, ArrayLike
 from ..intervals.classes import set_scores, set_thresholds
 from ..kernels import RBF, Choice, Matern
 from ..problem import Fit, Problem, class_numbers, solve_classes
+from ..rules import Flag
 from ..tune import LeaveOneOut
 from ..tune.classes import choose_classifier, with_C_of_more_rows
 from . import planning
@@ -40,7 +41,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     kernel : Kernel, callable k(X, Z) or None
         None chooses between `kernels.Matern` and `kernels.RBF`; unlike `LSSVR()`, it never fits a stack. Widths are
         those of `LSSVR`.
-    C, steps, robust, categorical_features, verbose
+    C, steps, robust, categorical_features, merge_text, verbose
         As in `LSSVR`. With ``steps=None``, large problems use a basis of 300 to 1500 randomly chosen rows.
     class_weight : dict, "balanced" or None
         Weights of the classes, which multiply the sample weights.
@@ -102,14 +103,14 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         steps: planning.Steps | None = None,
         robust: planning.Weighting | None = None,
         categorical_features: planning.ColumnNames | None = "from_dtype",
+        merge_text: Flag = False,
         class_weight: planning.ClassWeights | None = None,
         coding: planning.Coding = "auto",
         loss: planning.LossName = "auto",
         verbose: planning.Verbosity = 0,
     ) -> None:
-        super().__init__(
-            kernel, C, steps=steps, robust=robust, categorical_features=categorical_features, verbose=verbose
-        )
+        columns: Any = {"categorical_features": categorical_features, "merge_text": merge_text}
+        super().__init__(kernel, C, steps=steps, robust=robust, **columns, verbose=verbose)
         self.class_weight = class_weight
         self.coding = coding
         self.loss = loss

@@ -14,7 +14,7 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..arrays import Array, cached_property
-from ..coding import CODINGS, SURE, couple, pair_slope
+from ..coding import CODINGS, couple, pair_slope
 from ..intervals.classes import calibrate, probabilities
 from ..intervals.jackknife import searched_again, widths_with_few_rows
 from ..intervals.loo import LooModel, SampledLoo, loo_model
@@ -24,10 +24,10 @@ from ..losses import LOG_LINKS, LOSSES
 from ..problem import ClassFit, Fit, Problem, class_numbers, lost_digits, solve_classes, warn_of_rounding
 from ..rules import number, one_of, row_weights, values
 from ..stream.sums import LooSample, Stream
-from ..tune.constants import chosen_widths
-from ..tune.leave_one_out import average_weights, mixture_weights, residuals_of_folds, weighs_by_folds
+from ..targets import TargetScale
 from .layout import Layout, LooValues, of_decision, raw_components, same_kind, winning_class
 from .validation import require_loo
+from .weighing import weigh_members
 
 OVERFLOW = "Predictions overflow: scale your features, both for fit and for predict."
 KEPT_BYTES = 2**28  # largest factor that a model keeps between calls
@@ -59,6 +59,7 @@ class Member(Record):
     sample_weight: Annotated[Array, row_weights("rows")] | None = None  # as given
     path: Bunch | None = None
     press: float | None = None  # if it is not that of the rows kept
+    target: TargetScale | None = None  # of what f approximates, if that is not the targets as given
     coding: Annotated[str, one_of(*CODINGS)] = "one-vs-rest"
     loss: Annotated[str, one_of(*LOSSES, *LOG_LINKS)] = "squared"
     slopes: Annotated[Array, values("slopes")] | None = None  # from decision values to probabilities
@@ -83,12 +84,12 @@ class Member(Record):
 
     # Predictions ------------------------------------------------------------------------------------------------------
     def evaluate(self, X: Array) -> Array:
-        """Predictions for encoded rows, (rows, outputs): f(x), or its exponential."""
+        """Predictions for encoded rows, (rows, outputs): f(x), its exponential or means of targets on another scale."""
         points, coef, intercept = (arrays.like(a, X) for a in (self.fit.points, self.fit.coef, self.fit.intercept))
         f = self.fit.response(self.fit.kernel.dot(X, points, coef) + intercept)
         if not bool(arrays.namespace(f).all(arrays.namespace(f).isfinite(f))):
             raise ValueError(OVERFLOW)
-        return f
+        return f if self.target is None else same_kind(self.target.mean(arrays.to_numpy(f)), X)
 
     def components(self, X: Array) -> Array:
         """The centred components of an additive model, (rows, components) or (rows, components, outputs)."""
@@ -222,6 +223,9 @@ class Member(Record):
         parts = (targets, found.loo_residuals, given, found.weights, own, found.leverage)
         targets, residuals, given, weights, own, leverage = map(arrays.to_numpy, parts)
         robust = np.divide(weights, own, out=np.zeros(len(own)), where=own > 0)
+        if self.target is not None:
+            predicted, targets = self.target.mean(targets - residuals), self.target.inverse(targets)
+            residuals = targets - predicted
         total = len(given) if found is self.fit else found.total
         return LooValues(targets, residuals, given, weights, robust, leverage, total, found is not self.fit)
 
@@ -265,12 +269,15 @@ class Member(Record):
             rows = (sample.X, sample.targets, sample.sample_weights)
             return Problem(fit.kernel, *rows, groups=self.layout.groups)
         positive = arrays.to_numpy(fit.weights) > 0
-        return problem.replace(weights=arrays.like(arrays.to_numpy(problem.weights) * positive, problem.weights))
+        own = problem.replace(weights=arrays.like(arrays.to_numpy(problem.weights) * positive, problem.weights))
+        return own if own.target is None else own.replace(y=arrays.like(own.targets, own.y), target=None)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FittedModel(Record):
     """What a fitted estimator has learned: members and their weights in the average of their predictions.
+
+    If some members approximate targets on another scale, all of these have the same scale, and the last is one of them.
 
     Regression averages the values of the members, classification their probabilities p; the decision values of a stack
     are 2 p - 1.
@@ -294,7 +301,7 @@ class FittedModel(Record):
             return cls((members[0],))
         members = [member.completed() for member in members]
         require_loo(members, steps, "kernels.Stack weights its models by leave-one-out residuals")
-        weights, losses, loss = _weigh(members, shares)
+        weights, losses, loss = weigh_members(members, shares)
         kept = [place for place, weight in enumerate(weights) if weight > 0]
         paths = [member.path or Bunch() for member in members]
         values = zip(members, losses.tolist(), weights.tolist(), strict=True)
@@ -341,9 +348,15 @@ class FittedModel(Record):
     def values(self, X: Array) -> Array:
         """f(x) of encoded rows, (rows, outputs); for classes, the values of `decision_function`."""
         if self.layout.classes is None or not (self.is_stack or self.by_pairs):
-            return self.average(member.evaluate(X) for member in self.members)
+            f, target = self.average(member.evaluate(X) for member in self.members), self.members[-1].target
+            return f if target is None else same_kind(target.bounded(arrays.to_numpy(f)), f)
         decision = 2.0 * self.probabilities(X) - 1.0
         return decision[:, 1:] if self.layout.single else decision
+
+    @property
+    def target(self) -> TargetScale | None:
+        """The scale of the targets of some members, if that is not the scale of the targets as given."""
+        return self.members[-1].target
 
     @property
     def by_pairs(self) -> bool:
@@ -382,7 +395,9 @@ class FittedModel(Record):
             return values[0]
         names = ("residuals", "weights", "robust", "leverage")
         found: Any = {name: self.average(getattr(one, name) for one in known) for name in names}
-        layout = self.members[0].layout
+        layout, target = self.members[0].layout, self.members[-1].target
+        if target is not None:
+            found["residuals"] = known[0].actual - target.bounded(known[0].actual - found["residuals"])
         if layout.classes is not None:
             pairs = zip(self.members, known, strict=True)
             p = self.average(member.loo_probabilities(one) for member, one in pairs)
@@ -406,7 +421,7 @@ class FittedModel(Record):
             if one.component_means is not None:
                 active = sorted(fit.kernel.kept(fit.points.shape[1]))
                 found |= {"active_": np.array(active, dtype=np.intp), "max_variation_": one.max_variation}
-        if layout.classes is None or not is_stack:
+        if not is_stack or (layout.classes is None and self.members[-1].target is None):
             intercept = self.average(member.fit.intercept for member in self.members)
             found["intercept_"] = float(intercept[0]) if layout.single else intercept
         if rows is not None:
@@ -422,29 +437,3 @@ class FittedModel(Record):
             found["stack_weights_"] = np.array(self.shares)
         found = {name: same_kind(a, fit.coef) if isinstance(a, np.ndarray) else a for name, a in found.items()}
         return {**layout.attributes, **found, "path_": self.stack_path if self.is_listed else one.path}
-
-
-def _weigh(members: Sequence[Member], given: Sequence[float] | None) -> tuple[np.ndarray, np.ndarray, float]:
-    """The weights of members, as given or chosen, and mean squares or log losses: of the members, of their average."""
-    rows: list[Any] = [member.loo_values for member in members]
-    problems: list[Any] = [member.problem for member in members]
-    weights, found = rows[0].given, None if given is None else np.array(given)
-    if members[0].layout.classes is not None:
-        places = np.arange(len(weights)), rows[0].codes
-        parts = zip(members, rows, strict=True)
-        own = np.maximum([member.loo_probabilities(one)[places] for member, one in parts], SURE)
-        found = mixture_weights(own, weights) if found is None else found
-        losses = -np.log(np.vstack([own, found @ own]))
-    else:
-        residuals = np.stack([one.residuals for one in rows])
-        if members[0].loss in LOG_LINKS:  # in units of the standard deviations of the targets
-            means = np.mean([one.predicted for one in rows], axis=0)
-            residuals = residuals / means ** (0.5 * LOG_LINKS[members[0].loss].power)
-        if found is None and all(problems) and weighs_by_folds(problems):
-            found = average_weights(residuals_of_folds(problems), weights)
-        elif found is None:
-            widths = [0 if problem is None else chosen_widths(problem) for problem in problems]
-            found = average_weights(residuals, weights, widths)
-        losses = np.stack([np.sum(r**2, axis=1) for r in (*residuals, np.tensordot(found, residuals, axes=1))])
-    means = np.average(losses, axis=1, weights=weights)
-    return found, means[:-1], float(means[-1])

@@ -22,6 +22,7 @@ from ..robust import WeightFunction, as_weight_function
 from ..rules import List, Rule, number, one_of, shown
 from ..sparsify import Given, Random
 from ..tables import Column, Columns
+from ..targets import NAMES, TargetScale, target_scale
 from ..tune import LeaveOneOut
 from ..tune.choose_C import ROBUST_ITERATIONS, unexplained
 from ..tune.input_scales import is_better_scaled, long_tail_units
@@ -84,6 +85,11 @@ Verbosity = Annotated[
 Coding = Annotated[str, one_of("auto", *CODINGS)]
 LossName = Annotated[str, one_of("auto", *LOSSES)]
 NumberLoss = Annotated[str, one_of(*NUMBER_LOSSES)]
+Target = Annotated[
+    Any,
+    one_of("auto", "identity", *NAMES)
+    | Rule("a transformer", lambda value: hasattr(value, "fit") and hasattr(value, "inverse_transform")),
+]
 
 
 def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Problem], bool]:
@@ -112,11 +118,44 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
     shared["loss"] = "squared" if classification else model.loss
     problem = Problem(kernel, X, table.targets, weights, C=C, asked=(kernel, C), **shared)
     given = (model.kernel, C, model.steps, robust)
-    if not (chunked or classification) and all(value is None for value in given):
+    is_default = not (chunked or classification) and all(value is None for value in given)
+    if is_default:
         kernel = default_portfolio(problem)
-    if not kernel.is_stack:
-        return [problem], False
-    return [problem.replace(kernel=part, asked=(part, C)) for part in kernel.parts], True
+    parts = kernel.parts if kernel.is_stack else [kernel]
+    problems, target = [problem.replace(kernel=part, asked=(part, C)) for part in parts], getattr(model, "target", None)
+    if target == "auto" and is_default and problem.loss == "squared":
+        return problems + scaled_members(problems), True
+    if target not in (None, "auto", "identity"):
+        if problem.loss != "squared":
+            raise ValueError(f"target={target!r} is for loss='squared', got loss={problem.loss!r}: omit one of them.")
+        if chunked:
+            what = f"target={target!r} needs all rows at once"
+            raise ValueError(f"{what}: use fit, or transform the targets of the chunks.")
+        y = arrays.to_numpy(problem.y)
+        problems = on_scale(problems, target_scale(target, y, problem.rows))
+    return problems, kernel.is_stack
+
+
+def on_scale(problems: Sequence[Problem], scale: TargetScale) -> list[Problem]:
+    """The problems of a stack with their targets on another scale."""
+    y = problems[0].y
+    return [problem.replace(y=arrays.like(scale.forward(arrays.to_numpy(y)), y), target=scale) for problem in problems]
+
+
+def scaled_members(problems: Sequence[Problem]) -> list[Problem]:
+    """Members of the default stack on the "power" scale of one output, if it is skewed and never negative.
+
+    It is skewed if the exponent is closer to 0, the logarithm, than to 1, and raises the log likelihood of the targets
+    by more than half the logarithm of their number (the Bayesian information criterion).
+    """
+    y, rows = problems[0].y, problems[0].rows
+    if y.shape[1] > 1 or float(arrays.namespace(y).min(y)) < 0.0:
+        return []
+    actual = arrays.to_numpy(y)
+    scale, known, count = target_scale("power", actual, rows), actual[rows], len(rows)
+    if scale.exponents[0] > 0.5 or scale.likelihood(known) + count * math.log(known.std()) < 0.5 * math.log(count):
+        return []
+    return on_scale([problem for problem in problems if getattr(problem.kernel, "nu", None) == 1.5][-1:], scale)
 
 
 def with_best_scales(model: Any, table: Table) -> Table:
@@ -124,6 +163,7 @@ def with_best_scales(model: Any, table: Table) -> Table:
     if model.kernel is not None:
         return table
     problem = plan(model, table)[0][0]
+    problem = problem if problem.loss == "squared" else problem.stabilised()
     units = long_tail_units(problem)
     if not units.any():
         return table
@@ -207,14 +247,15 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
     first = problems[0] if dense else Random(random_state=0)(problems[0])
     if first.is_known and len(problems) > 1:
         first = first.replace(fitted=first.solve())
-    count = len(problems)
+    scaled = [problem for problem in problems if problem.target is not problems[0].target]
+    count = len(problems) - len(scaled)
     if is_default:
         count = max(1, int(MOST_WORK / (len(first.rows) * float(first.basis_size) ** 2)))
         if first.fitted is not None:
             parts = map(arrays.to_numpy, (first.y, first.fitted.loo_residuals, first.weights))
             count = 1 if unexplained(*parts) < EXPLAINED else count
     ready, columns, most = [first], first.X.shape[1], first.basis_size // 2
-    for problem in problems[1:count]:
+    for problem in [*problems[1:count], *scaled]:
         points = problem.kernel.spanning_points(columns) if columns <= most else None  # at least a point per column
         if points is None or points.shape[0] > most:
             ready.append(problem.replace(support=first.support, points=first.points))

@@ -14,9 +14,11 @@ from .. import arrays
 from ..arrays import Array, ArrayLike
 from ..intervals.bands import confidence_bands
 from ..intervals.jackknife import FOLDS, Jackknife, fold_labels, full_conformal
-from ..intervals.loo import LooModel, StackedLoo
+from ..intervals.loo import LooModel, ScaledLoo, StackedLoo
 from ..intervals.scale import noise_scale
 from ..progress import counted
+from ..rules import Flag
+from . import planning
 from .base import on_rows
 from .chunks import ChunkedLSSVM
 from .fitted import OVERFLOW
@@ -57,6 +59,15 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         of pandas are ranks) and of text that does not spell numbers, dates or booleans, and none in arrays. Rows with
         the same category have distance 0 in this column, others 1. Missing cells are a value of their own; missing
         numbers are filled in with the median, and an indicator of the missing cells shares the width of their column.
+    merge_text : bool
+        Whether texts of a category in which only case and blanks differ are the same value (``DE`` and ``de``).
+    target : {"auto", "identity", "log", "power"} or transformer
+        The scale of y on which models are fitted. "log" needs positive targets; "power" is Box-Cox (positive targets)
+        or Yeo-Johnson with the likeliest exponent from 0, the logarithm, to 2; a transformer of scikit-learn must
+        increase in y. Predictions are means on the scale of y, and so are all errors and intervals. "auto" adds a
+        member with the "power" scale to the default stack if there is one target that is never negative and skewed (an
+        exponent below 1/2, and a significantly larger likelihood), with the weight that leave-one-out on the scale of y
+        gives it; otherwise it is "identity", as with a given kernel, C, steps or robust, and in fits on chunks.
     loss : {"squared", "poisson", "gamma"}
         What replaces the squares: half the deviance of counts or rates ("poisson") or of positive targets whose
         standard deviation is proportional to their mean ("gamma"). Then f is the logarithm of the mean, predictions
@@ -120,6 +131,24 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
     >>> one.dual_coef_.shape
     (133,)
     """
+
+    def __init__(
+        self,
+        kernel: planning.KernelFunction | None = None,
+        C: planning.GivenC = None,
+        *,
+        steps: planning.Steps | None = None,
+        robust: planning.Weighting | None = None,
+        categorical_features: planning.ColumnNames | None = "from_dtype",
+        merge_text: Flag = False,
+        loss: planning.NumberLoss = "squared",
+        target: planning.Target = "auto",
+        verbose: planning.Verbosity = 0,
+    ) -> None:
+        columns: Any = {"categorical_features": categorical_features, "merge_text": merge_text}
+        super().__init__(kernel, C, steps=steps, robust=robust, verbose=verbose, **columns)
+        self.loss = loss
+        self.target = target
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -333,8 +362,12 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         """The leave-one-out values behind all intervals."""
         members = self._completed().members
         require_loo(members, self.steps, "Intervals need leave-one-out residuals")
-        parts = [member.loo_model for member in members]
-        return parts[0] if len(parts) == 1 else StackedLoo(parts, list(self.fitted_.shares))
+        parts, shares, target = [member.loo_model for member in members], self.fitted_.shares, self.fitted_.target
+        if target is not None:
+            table = members[0].training
+            actual = arrays.to_numpy(table.y)[table.rows]
+            return ScaledLoo(parts, shares, target, [member.target for member in members], actual)
+        return parts[0] if len(parts) == 1 else StackedLoo(parts, shares)
 
     def _distribution(self, labels: Any = None, method: str = "auto", *, search: bool = True) -> Jackknife:
         """The predictive distribution; with `labels` of all training rows, folds are left out.
@@ -386,8 +419,9 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         self.fitted_ = fitted = replace(fitted, members=members)
         if all(member.searched is None for member in members):
             return None
-        residuals = (m.fit.loo_residuals if m.searched is None else m.searched[1] for m in members)
-        return fitted.average(map(arrays.to_numpy, residuals))[rows]
+        parts = [m.fit.loo_residuals if m.searched is None else m.searched[1] for m in members]
+        residuals, model = [arrays.to_numpy(part)[rows] for part in parts], self._loo_model()
+        return model.left_out(residuals) if isinstance(model, ScaledLoo) else fitted.average(residuals)
 
     def _fold_labels(self, folds: Any, name: str) -> np.ndarray:
         """The number of the fold of every training row; -1 for rows of weight 0."""

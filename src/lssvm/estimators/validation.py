@@ -139,14 +139,14 @@ def _columns(model: Any, X: Any, layout: Layout | None) -> Columns | None:
     is_frame = series_of(X) is not None
     if getattr(model.kernel, "is_precomputed", False) or (is_default and not is_frame):
         return None
-    return Columns.of(X if is_frame else check_array(X, **ANY_CELLS), requested)
+    return Columns.of(X if is_frame else check_array(X, **ANY_CELLS), requested, merged=bool(model.merge_text))
 
 
 def _rows(seen: Any, X: Any, layout: Layout | None, sample_weight: Any, *, encode: bool, least: int) -> Encoded:
     """How the columns are encoded, and the rows."""
     first, columns, matrix = layout is None, _columns(seen, X, layout), None
     check_columns("X", X, columns)
-    if columns is not None and not all(column.is_plain_number for column in columns.columns):
+    if columns is not None and any(column.kind != "number" or column.format is not None for column in columns.columns):
         X = X if series_of(X) is not None else check_array(X, **ANY_CELLS)
         validate_data(seen, X, reset=first, skip_check_array=True)  # names and number of the columns
         cells = columns.read(X, fitted=not first and least > 0)

@@ -153,6 +153,8 @@ def read_model(model: Any) -> ModelContent:
         raise TypeError(f"A Pipeline before a model with categories cannot be exported: {remedy}.")
     if scalers:
         inputs = tuple(replace(own, scaling=way) for own, way in zip(inputs, _scaling(scalers, columns), strict=True))
+    if fitted.target is not None:
+        raise TypeError("A model of targets on another scale cannot be exported: fit it with target='identity'.")
     members, tables = _members(fitted, sum(column.width for column in inputs))
     classes = None if layout.classes is None else _labels(layout.classes)
     mixes = layout.classes is not None and (fitted.is_stack or fitted.by_pairs)

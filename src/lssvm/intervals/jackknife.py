@@ -22,7 +22,7 @@ from ..tables import is_missing
 from ..tune import LeaveOneOut
 from ..tune.constants import chosen_widths
 from ..tune.leave_one_out import with_chosen_kernel
-from .loo import LooModel
+from .loo import LooModel, ScaledLoo
 from .scale import NoiseScale
 
 FOLDS = 10  # number of folds of the jackknife methods if the search is repeated without each fold
@@ -77,7 +77,7 @@ class Jackknife:
                 else:
                     found = order_statistic(f - reach, n + 1 - rank), order_statistic(f + reach, rank)
                 ends[rows, :, output] = np.stack(found, axis=1)
-        return np.asarray(self.model.loss.restored(ends))
+        return self.model.ends(ends)
 
     def _more(self, n: int, coverage: float) -> np.ndarray:
         """What is added to the rank (k,) where the scale varies: a part of a standard error of the number of rows.
@@ -100,14 +100,14 @@ class Jackknife:
             values = np.sort(centre + moved, axis=1)
             below, above = values[:, low - 1], values[:, np.minimum(low, n - 1)]
             found[rows, inside] = below + share * (above - below)
-        return np.asarray(self.model.loss.restored(found))
+        return self.model.ends(found)
 
     def distribution(self, X: Array, y: np.ndarray) -> np.ndarray:
         """The distribution function at targets y (rows, outputs): (1/2 + number of smaller values)/(l + 1).
 
         Ties count half. The result lies strictly between 0 and 1.
         """
-        n, y = len(self.residuals), self.model.loss.stabilised(y)
+        n, y = len(self.residuals), self.model.scaled(y)
         found = np.empty(y.shape)
         for rows, centre, moved in self._values(X):
             values, target = centre + moved, y[rows, None, :]
@@ -139,6 +139,15 @@ class Jackknife:
         order = np.argsort(z, axis=0)
         ordered = np.take_along_axis(z, order, axis=0)
         place = np.arange(n)[:, None]
+        if isinstance(self.model, ScaledLoo):  # the same on the scale of the targets
+            crps, actual = np.empty_like(z), self.model.actual
+            centre = self.model.scaled(actual) - self.residuals
+            for rows in arrays.row_blocks(n, 64 * z.size):
+                values = self.model.ends(centre[rows, None] + own[rows, None] * ordered)
+                distance = np.abs(values - actual[rows, None]).sum(axis=1)
+                spread = 2 * np.sum((2 * place + 1 - n) * values, axis=1) - 2 * distance
+                crps[rows] = distance / (n - 1) - spread / (2 * (n - 1) ** 2)
+            return crps
         sums = np.cumsum(ordered, axis=0)
         distances = (2 * place + 2 - n) * ordered - 2 * sums + sums[-1:]
         A = np.empty_like(z)

@@ -10,23 +10,28 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import Array, cached_property
-from ..losses import LOG_LINKS, LOSSES
+from ..losses import LOG_LINKS, LogLink
 from ..problem import Factor, Fit, Problem
 from ..stream.sums import LooSample
+from ..targets import TargetScale
+
+NOT_LINEAR = (
+    "{} predictions that are linear in the targets, but this model is fitted on another scale of them: use "
+    "target='identity'."
+)
 
 
 class LooModel:
     """A model, and the models without each of its l rows of positive weight; k outputs.
 
     C, kernel, basis and weights are held fixed, so that f is linear in the targets. With another loss than the squared
-    one, residuals and predictions are on the scale of ``loss.stabilised``.
+    one, residuals and predictions are on the scale of `scaled`.
     """
 
     fit: Fit
     results: Any  # which holds per-sample results,
     rows: Any  # and which of them are those of the l rows
     roots: Any = 1.0  # of the sample weights (l, 1), if residuals are multiplied by them
-    loss: Any = LOSSES["squared"]
 
     @cached_property
     def residuals(self) -> np.ndarray:
@@ -42,6 +47,14 @@ class LooModel:
     def leverage(self) -> np.ndarray:
         """df(x_i)/dy_i, (l,)."""
         return arrays.to_numpy(self.results.leverage)[self.rows]
+
+    def scaled(self, y: np.ndarray) -> np.ndarray:
+        """Targets on the scale of the residuals."""
+        return y
+
+    def ends(self, values: np.ndarray) -> np.ndarray:
+        """Ends of intervals on the scale of the targets, (m, ..., k)."""
+        return values
 
     def predict(self, X: Array) -> np.ndarray:
         """f(x), (m, k)."""
@@ -199,11 +212,17 @@ class LinkedLoo(LooModel):
     step: FittedLoo
     y: np.ndarray  # the targets of its rows
     roots: np.ndarray
-    loss: Any
+    loss: type[LogLink]
+
+    def scaled(self, y: np.ndarray) -> np.ndarray:
+        return np.asarray(self.loss.stabilised(y))
+
+    def ends(self, values: np.ndarray) -> np.ndarray:
+        return np.asarray(self.loss.restored(values))
 
     def rescaled(self, residuals: np.ndarray) -> np.ndarray:
         means = np.maximum(self.y - residuals, np.finfo(float).tiny)  # the smallest may be lost in the residuals
-        return np.asarray(self.roots * (self.loss.stabilised(self.y) - self.loss.stabilised(means)))
+        return np.asarray(self.roots * (self.scaled(self.y) - self.scaled(means)))
 
     @cached_property
     def residuals(self) -> np.ndarray:
@@ -211,7 +230,7 @@ class LinkedLoo(LooModel):
         return self.rescaled(self.y - np.exp(z - self.step.residuals))
 
     def predictions(self, X: Array) -> np.ndarray:
-        return np.asarray(self.loss.stabilised(np.exp(self.step.predictions(X))))
+        return self.scaled(np.exp(self.step.predictions(X)))
 
     def folds(self, labels: np.ndarray) -> LinkedLoo:
         return replace(self, step=self.step.folds(labels))
@@ -271,11 +290,17 @@ class StackedLoo(LooModel):
     def predict(self, X: Array) -> np.ndarray:
         return self._sum(lambda part: part.predict(X))
 
+    def __post_init__(self) -> None:
+        vars(self)["roots"] = self.parts[0].roots
+
+    def scaled(self, y: np.ndarray) -> np.ndarray:
+        return self.parts[0].scaled(y)
+
+    def ends(self, values: np.ndarray) -> np.ndarray:
+        return self.parts[0].ends(values)
+
     def rescaled(self, residuals: np.ndarray) -> np.ndarray:
         return self.parts[0].rescaled(residuals)
-
-    def __post_init__(self) -> None:
-        vars(self).update(loss=self.parts[0].loss, roots=self.parts[0].roots)
 
     def predictions(self, X: Array) -> np.ndarray:
         return self._sum(lambda part: part.predictions(X))
@@ -296,3 +321,55 @@ class StackedLoo(LooModel):
 
     def folds(self, labels: np.ndarray) -> StackedLoo:
         return StackedLoo([part.folds(labels) for part in self.parts], self.shares)
+
+
+@dataclass(frozen=True)
+class ScaledLoo(StackedLoo):
+    """A weighted sum of means of the targets, on another scale of them, on which intervals are symmetric.
+
+    Each part has its own scale, or None; `actual` (l, k) are the targets of the l rows.
+    """
+
+    target: TargetScale
+    scales: Sequence[TargetScale | None]
+    actual: np.ndarray
+
+    def scaled(self, y: np.ndarray) -> np.ndarray:
+        return self.target.forward(self.target.bounded(y))
+
+    def ends(self, values: np.ndarray) -> np.ndarray:
+        return self.target.ends(values)
+
+    def predict(self, X: Array) -> np.ndarray:
+        return self._scaled_sum([part.predict(X) for part in self.parts])
+
+    def predictions(self, X: Array) -> np.ndarray:
+        return self._scaled_sum([part.predictions(X) for part in self.parts])
+
+    def _scaled_sum(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """The scaled sum of the means for predictions of the parts."""
+        means = [f if scale is None else scale.mean(f) for f, scale in zip(parts, self.scales, strict=True)]
+        return self.scaled(np.tensordot(self.shares, means, axes=1))
+
+    def left_out(self, residuals: Sequence[np.ndarray]) -> np.ndarray:
+        """Residuals of this model from those of its parts, in the last axes (l, k)."""
+        targets = (self.actual if scale is None else scale.forward(self.actual) for scale in self.scales)
+        return self.scaled(self.actual) - self._scaled_sum([y - r for y, r in zip(targets, residuals, strict=True)])
+
+    @cached_property
+    def residuals(self) -> np.ndarray:
+        return self.left_out([part.residuals for part in self.parts])
+
+    def pairs(self, X: Array, part: np.ndarray) -> np.ndarray:
+        own, other = zip(*(one.pairs(X, part) for one in self.parts), strict=True)
+        rows = replace(self, actual=self.actual[part, None, :])
+        return np.stack([rows.left_out(own), self.left_out(other)])
+
+    def smoother(self, X: Array) -> np.ndarray:
+        raise ValueError(NOT_LINEAR.format("confidence_interval needs"))
+
+    def enlarged(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        raise ValueError(NOT_LINEAR.format("method='full' needs"))
+
+    def folds(self, labels: np.ndarray) -> ScaledLoo:
+        return replace(self, parts=[part.folds(labels) for part in self.parts])

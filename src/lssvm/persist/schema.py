@@ -30,7 +30,8 @@ from ..rules import MOST, TINY, Penalty, Rule, Values, one_of, row_weights, valu
 from ..stream.sources import Sample
 from ..stream.sums import LooSample, Stream
 from ..system import Moments
-from ..tables import CYCLES, Column, Columns
+from ..tables import CYCLES, Column, Columns, Format
+from ..targets import TargetScale
 
 Sizes = dict[str, int]
 Check = Callable[[Any, str, Sizes], None]
@@ -231,10 +232,6 @@ def _are_values(found: Any) -> bool:
     return plain and len(set(found)) == len(found)
 
 
-def _are_cycles(found: Any) -> bool:
-    return len(set(found)) == len(found) and set(found) <= set(CYCLES)
-
-
 def _are_columns(columns: Columns, sizes: Sizes) -> bool:
     """Whether these are the columns of the table, and few enough."""
     few = columns.are_plain or 0 < sum(column.width for column in columns.columns) <= MOST_COLUMNS
@@ -248,6 +245,12 @@ def _are_classes(layout: Layout) -> bool:
     k = len(layout.classes)
     expected = (True, 1) if k == 2 else (False, k)
     return np.array_equal(np.unique(layout.classes), layout.classes) and (layout.single, layout.outputs) == expected
+
+
+def _is_scale(target: TargetScale, problem: Problem | None, sizes: Sizes) -> bool:
+    """Whether this is the scale of a regression with the targets of the problem."""
+    same = problem is None or problem.target is not None
+    return same and target.quantiles is not None and "classes" not in sizes and bool((target.low <= target.high).all())
 
 
 def _are_members(fitted: FittedModel) -> bool:
@@ -267,6 +270,7 @@ SPECIAL: dict[type, dict[str, Any]] = {  # fields that are more special than the
     Stream: {"moments": Moments},
     Column: {
         "name": Rule("text or any integer", lambda value: type(value) in (str, int)),
+        "cycles": Rule("names of cycles", lambda value: isinstance(value, tuple) and set(value) <= set(CYCLES)),
         "values": Rule("distinct values", lambda value: isinstance(value, tuple) and _are_values(value)),
     },
     Sample: {"arrays": (values("sampled", "features"), values("sampled", "outputs"), row_weights("sampled", TINY))},
@@ -278,12 +282,8 @@ RELATIONS: list[tuple[type, str, Callable[[Any, Sizes], Any]]] = [  # between th
     (Problem, "coefficients", lambda problem, sizes: len((problem.coefficients or [[]])[0]) in (0, problem.basis_size)),
     (Column, "values", lambda column, sizes: (column.kind in ("category", "ranks")) == (len(column.values) > 0)),
     (Column, "height", lambda column, sizes: column.height == 0.0 or column.kind in ("number", "time", "ranks")),
-    (Column, "format", lambda column, sizes: column.format is None or column.format.kind == column.kind),
-    (
-        Column,
-        "cycles",
-        lambda column, sizes: not column.cycles or (column.kind == "time" and _are_cycles(column.cycles)),
-    ),
+    (Column, "format", lambda column, sizes: column.kind in ("number", getattr(column.format, "kind", column.kind))),
+    (Column, "cycles", lambda column, sizes: column.kind == "time" or not (column.cycles or column.zone)),
     (Column, "missing", lambda column, sizes: column.kind == "category" or not (column.missing or column.pooled)),
     (Fit, "weights", lambda fit, sizes: fit.loo_residuals is None if fit.weights is None else (fit.weights > 0).any()),
     (Fit, "leverage", lambda fit, sizes: (fit.leverage is None) == (fit.loo_residuals is None)),
@@ -292,6 +292,7 @@ RELATIONS: list[tuple[type, str, Callable[[Any, Sizes], Any]]] = [  # between th
     (Member, "problem", lambda member, sizes: member.problem is None or member.fit.weights is not None),
     (Member, "problem.groups", lambda own, _: not own.problem or np.array_equal(own.problem.groups, own.layout.groups)),
     (Member, "targets", lambda member, sizes: member.fit.loo_residuals is None or member.targets is not None),
+    (Member, "target", lambda own, sizes: own.target is None or _is_scale(own.target, own.problem, sizes)),
     (Member, "component_means", lambda member, sizes: (member.component_means is None) == ("components" not in sizes)),
     (Member, "max_variation", lambda member, sizes: (member.max_variation is None) == ("components" not in sizes)),
     (FittedModel, "shares", lambda fitted, sizes: len(fitted.shares) == len(fitted.members)),
@@ -330,6 +331,6 @@ LISTED = ("sizes", "rho", "zeta", "scores", "errors", "supports", "max_variation
 TABLE: dict[str, Any] = {  # what `report.to_html` is told about the fit
     **dict.fromkeys(("target", "source", "model", "group"), str),
     "task": one_of("regression", "classification", "count"),
-    **{"row": int, "dropped": [int], "warnings": [str], "seconds": SECONDS},
+    **{"row": int, "dropped": [int], "warnings": [str], "seconds": SECONDS, "format": Format, "na": [str]},
 }
 OWN: dict[str, Any] = {"table_": table, "press_": float}  # attributes that are not in the record; the second: of Dask

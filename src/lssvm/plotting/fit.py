@@ -106,7 +106,7 @@ class FitDisplay(Display):
         # the rows of a stack are those of a member that keeps all training rows, if there is one
         problem = next((part.fitted_.problem for part in parts if part.fitted_.problem is not None), None)
         problem = problem or diagnose.kept_rows(parts[0], "FitDisplay").problem
-        X, y = arrays.to_numpy(problem.X), arrays.to_numpy(problem.y)
+        X, y = arrays.to_numpy(problem.X), problem.targets
         support_vectors, names = diagnose.basis_points(estimator), diagnose.feature_names(estimator)
         size = grid_resolution or (300 if X.shape[1] == 1 else 60)
         low, high = X.min(axis=0), X.max(axis=0)

@@ -21,6 +21,7 @@ from ..progress import counted
 from ..robust import WeightFunction
 from ..rules import Penalty, indices, one_of, row_weights, values
 from ..system import Solution
+from ..targets import TargetScale
 from .whitening import Whitening, whiten
 
 UNSURE = 1e-8  # relative rounding error of a leave-one-out residual above which a warning is issued: half of the digits
@@ -122,6 +123,8 @@ class ProblemRecord:
         Kernel and C as the user gave them, None where tuning is to choose; `kernel` and `C` hold the chosen values.
     paths : dict
         Records of the steps so far, by the name of the step.
+    target : TargetScale or None
+        The scale of `y`, if that is not the scale of the targets as given.
     groups : integer array (d,) or None
         The number of the input that each column encodes, e.g. one value of a category; columns of the same input share
         one width. None: every column is an input.
@@ -147,6 +150,7 @@ class ProblemRecord:
     paths: dict[str, Bunch] = field(default_factory=dict)
     groups: Annotated[np.ndarray, values("features", kinds="iu")] | None = None
     row_groups: Annotated[np.ndarray, indices("rows", "rows", -1)] | None = None
+    target: TargetScale | None = None
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed."""
@@ -216,6 +220,12 @@ class ProblemRecord:
     def is_known(self) -> bool:
         """True if C and all widths are given or already chosen."""
         return self.C is not None and not self.kernel.is_free
+
+    @property
+    def targets(self) -> np.ndarray:
+        """The targets as given."""
+        y = arrays.to_numpy(self.y)
+        return y if self.target is None else self.target.inverse(y)
 
     @property
     def labels(self) -> np.ndarray:

@@ -126,7 +126,7 @@ def _findings(facts: Facts, columns: list[Column]) -> Iterator[tuple[int, str, s
         indicator = len(column.values) if column.kind == "category" else 1
         missing = int(np.count_nonzero(cells[:, indicator])) if column.missing or column.height > 0 else 0
         words = [f"{missing} missing ({missing / len(cells):.1%})"] if missing else []
-        words += [f"read as {column.words}"] if column.text_format is not None else []
+        words += [f"read as {column.words}"] if column.format is not None else []
         if column.kind == "ignored":
             words.append("ignored: almost every row has a different value, so it looks like an identifier")
         if column.unit:

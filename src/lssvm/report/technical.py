@@ -23,7 +23,7 @@ def technical_section(facts: Facts) -> str:
     model, records = facts.model, _records(facts)
     rows = {"requested": " ".join(repr(model).split())}
     if not facts.is_stack:
-        rows |= {"kernel": _kernel_words(model.kernel_), "C": _why_C(facts, records)}
+        rows |= {"kernel": _kernel_words(model.kernel_) + diagnose.scale_words(model), "C": _why_C(facts, records)}
         rows |= _classifier_words(facts, records)
     rows["basis"] = _basis_words(facts)
     without = [name for name, used in zip(facts.names, facts.used, strict=True) if not used]
@@ -64,7 +64,10 @@ def _stack_table(facts: Facts) -> str:
     models.sort(key=lambda pair: -pair[0].weight)
     what, error, size = ("probabilities", "log loss", float) if facts.classes else ("predictions", "RMSE", math.sqrt)
     columns: dict[str, list[Any]] = {
-        "model": [*(diagnose.kernel_words(one.kernel) for one, _ in models), "average"],
+        "model": [
+            *(f"{diagnose.kernel_words(one.kernel)}{diagnose.scale_words(own) if own else ''}" for one, own in models),
+            "average",
+        ],
         "weight": [*(f"{one.weight:.3f}" if member else "0" for one, member in models), "1.000"],
         f"leave-one-out {error}": [*(size(one.loo) for one, _ in models), size(path.loo)],
         "C": [*(rounded(one.C) for one, _ in models), ""],

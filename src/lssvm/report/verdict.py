@@ -142,7 +142,7 @@ def linear_predictions(facts: Facts) -> Predictions | None:
         # the unit vectors span all linear functions, and their kernel matrix is that of ridge regression
         steps = [sparsify.Given(np.eye(X.shape[1])), tune.LeaveOneOut()] if X.shape[1] < len(X) else None
         model = LSSVR(kernels.Linear(), steps=steps, robust=facts.model.robust, loss=facts.model.loss)
-        y = arrays.to_numpy(kept.problem.y)[rows]
+        y = kept.problem.targets[rows]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it explains little
         groups = None if facts.groups is None else facts.groups[rows]
@@ -280,9 +280,9 @@ def cautions(facts: Facts) -> Iterator[str]:
         yield f"There are only {facts.rows} rows, so all figures below are rough."
     if facts.classes and facts.loo is not None and len(facts.loo.given) == facts.rows:
         counts = np.bincount(facts.probability[1][facts.loo.given > 0], minlength=len(facts.classes))
-        if counts.min() < 10:
+        if counts.min() < (10 if facts.rare is None else 25):  # in rows without information, 9 of 300 seem predictable
             few, smallest = counted(counts.min(), "row"), facts.classes[np.argmin(counts)]
-            yield f"Class {smallest!r} has only {few}, so its figures are rough."
+            yield f"Class {smallest!r} has only {few}, so its figures are rough, and too good if they tuned the model."
     share = sum(weight for member, weight in facts.members if _chooses_widths(member))
     # many widths, chosen by the same error that evaluates them, overfit it
     if share >= 0.5 and ROWS_PER_WIDTH * len(facts.names) > (facts.rows or 0):

@@ -13,3 +13,4 @@ from .cells import series_of as series_of
 from .encoding import Column as Column
 from .encoding import Columns as Columns
 from .formats import CYCLES as CYCLES
+from .formats import Format as Format

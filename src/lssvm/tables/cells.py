@@ -220,6 +220,18 @@ def readable(column: Any) -> Any:
     return column if types.is_date(kind) or types.is_timestamp(kind) else None
 
 
+def without(cells: Any, marks: Collection[str]) -> Any:
+    """A `readable` column with null instead of some texts or numbers."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if cells is None or not marks or pa.types.is_temporal(cells.type):
+        return cells
+    numbers = cells.type == "double"
+    own = [number_of(mark) if numbers else mark for mark in marks if not numbers or is_number(mark)]
+    return compute.if_else(compute.is_in(cells, value_set=pa.array(own, cells.type)), None, cells)
+
+
 def spelled(cells: Any) -> Any:
     """A `readable` column with dates as texts."""
     from pyarrow import types
@@ -289,23 +301,18 @@ class ColumnScan:
     padded: str = ""  # the first value with leading zeros: a code rather than a number
     usable: bool = True  # False for types other than numbers and text
     format: Any = None  # how texts are read as numbers or dates, once all are known
+    fault: str = ""  # why they are not
+    is_lost: bool = False  # a category of the texts would lose values
 
     @property
     def is_number(self) -> bool:
         """Whether the column is numeric or of dates, perhaps with a few mistakes."""
-        if self.format is not None:
-            return True
         few = self.odd == 0 or (self.odd <= FEW_ODD * (self.odd + self.numbers) and not self.truths)
         return self.usable and self.numbers + self.truths > 0 and few
 
     @property
     def numbers(self) -> int:
         return self.rows - self.blank - self.absent - self.odd - self.truths
-
-    @property
-    def mistakes(self) -> int:
-        """The number of texts that are not read."""
-        return 0 if self.format is not None else self.odd
 
     @property
     def missing(self) -> int:

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from .. import arrays
-from ..rules import number, one_of
+from ..rules import Rule, number, one_of
 from .cells import (
     AS_IN_FIT,
     FEWEST_ROWS,
@@ -38,7 +38,18 @@ from .cells import (
     spelled_as,
     values_of,
 )
-from .formats import IDENTIFIER, MOST_VALUES, Evidence, Format, cycles_of, is_absent, waves, years_of
+from .formats import (
+    IDENTIFIER,
+    MOST_VALUES,
+    Evidence,
+    Format,
+    cycles_of,
+    is_absent,
+    local,
+    waves,
+    years_of,
+    zone_of,
+)
 
 LARGEST = float(np.finfo(np.float64).max)
 HEIGHT = math.sqrt(0.5)  # of the columns of a category
@@ -63,9 +74,11 @@ class Column:
     missing, pooled : bool
         For categories: whether missing cells, and rare values together, have a column of their own, after the others.
     format : Format or None
-        For numbers and times: how their texts are read.
-    cycles : tuple of str
-        For times: those of `formats.CYCLES` that have a sine and a cosine.
+        For times, and for numbers from texts: how texts are read.
+    zone, cycles : str, tuple of str
+        For times: the time zone of the cycles, and those of `formats.CYCLES` that have a sine and a cosine.
+    merged : bool
+        For categories: whether texts in which only case and blanks differ are one value.
     """
 
     name: str | int
@@ -77,14 +90,17 @@ class Column:
     missing: bool = False
     pooled: bool = False
     format: Format | None = None
+    zone: Annotated[str, Rule("a name", lambda value: isinstance(value, str))] = ""
     cycles: tuple[str, ...] = ()
+    merged: bool = False
 
     @classmethod
     def of(cls, name: str | int, cells: Any) -> Column:
         """The kind of a column of a frame; the texts decide whether they are numbers, times or a category."""
         kind, values = kind_of(cells)
         if kind != "text":
-            return cls(name, kind, values)
+            times: Any = {"format": Format("ymd"), "zone": zone_of(cells)} if kind == "time" else {}
+            return cls(name, kind, values, **times)
         found = listed(cells)
         texts = {str(cell): row for row, cell in reversed([*enumerate(found)]) if not is_missing(cell)}
         format, fault, is_lost = Evidence().add(reversed(texts.items())).settle(len(found), len(texts))
@@ -95,16 +111,6 @@ class Column:
             if len(texts) > MOST_LISTED:
                 warnings.warn(f"{fault}, and is treated as a category.", stacklevel=arrays.user_level())
         return cls(name, "category") if format is None else cls(name, format.kind, format=format)
-
-    @property
-    def is_plain_number(self) -> bool:
-        """Whether this is a number without texts."""
-        return self.kind == "number" and self.format is None
-
-    @property
-    def text_format(self) -> Format | None:
-        """How texts are read; those of a column of dates without texts are ISO dates."""
-        return Format("ymd") if self.kind == "time" and self.format is None else self.format
 
     @property
     def parts(self) -> list[int]:
@@ -124,30 +130,32 @@ class Column:
         """What was understood."""
         if self.kind == "category":
             return f"category ({len(self.values)} values{', the rare ones as one' * self.pooled})"
-        names = {"ranks": f"ranks ({len(self.values)})", "ignored": "ignored: every row differs", "time": "dates"}
+        names = {"ranks": f"ranks ({len(self.values)})", "ignored": "ignored: every row differs"}
         found = names.get(self.kind, "numbers") if self.format is None else self.format.words
-        return found + f", with {', '.join(self.cycles)}" * bool(self.cycles)
+        found += f", with {', '.join(self.cycles)}" * bool(self.cycles)
+        return found + f" of {self.zone}" * bool(self.cycles and self.zone)
 
     def read(self, cells: Any, *, fitted: bool = True) -> np.ndarray:
         """The cells of this column: floats with NaN for missing cells, or objects with None for missing cells."""
-        if not self.is_plain_number and self.kind in ("number", "time"):
-            return self._formatted(cells, fitted=fitted)
+        if self.format is not None:
+            return self._formatted(cells, self.format, fitted=fitted)
         if self.kind == "number":
             return floats_of(cells, self.name, fitted=fitted)
         if self.kind == "ignored":
             return np.zeros(len(cells))
         found = values_of(cells, self.name)
+        if self.merged:
+            found[:] = [" ".join(cell.casefold().split()) if isinstance(cell, str) else cell for cell in found]
         return self._ranks(found) if self.kind == "ranks" else found
 
-    def _formatted(self, cells: Any, *, fitted: bool) -> np.ndarray:
+    def _formatted(self, cells: Any, own: Format, *, fitted: bool) -> np.ndarray:
         """Numbers and times, from texts or as they are."""
         kind, known = kind_of(cells)[0] if hasattr(cells, "dtype") or hasattr(cells, "type") else "", {}
         if kind == "number" == self.kind:
             return floats_of(cells, self.name, fitted=fitted)
         if kind == "time" == self.kind:
             return years_of(cells)
-        values, own = np.full(len(cells), math.nan), self.text_format
-        assert own is not None
+        values = np.full(len(cells), math.nan)
         for row, cell in enumerate(listed(cells)):
             if is_missing(cell):
                 continue
@@ -183,7 +191,12 @@ class Column:
             return self._with_values(present, missing=bool(missing.any()))
         median = float(np.clip(np.median(present), -LARGEST, LARGEST))
         height = (float(arrays.spread_of(present[:, None])[0]) or 1.0) if missing.any() else 0.0
-        return replace(self, median=median, height=height, cycles=cycles_of(present) if self.kind == "time" else ())
+        return replace(
+            self,
+            median=median,
+            height=height,
+            cycles=cycles_of(local(present, self.zone)) if self.kind == "time" else (),
+        )
 
     def _with_values(self, present: np.ndarray, *, missing: bool) -> Column:
         counts = Counter(present.tolist())
@@ -221,7 +234,9 @@ class Column:
             start = self.width - 2 * len(self.cycles)
             out[:, 1:start] = self.height * missing[:, None]
             for place, cycle in enumerate(self.cycles):
-                out[:, start + 2 * place : start + 2 * place + 2] = np.where(missing, 0.0, waves(cells, cycle)).T
+                out[:, start + 2 * place : start + 2 * place + 2] = np.where(
+                    missing, 0.0, waves(local(cells, self.zone), cycle)
+                ).T
             return
         cells = self._as_in_fit(cells)
         places: dict[Any, int] = {value: place for place, value in enumerate(self.values)}
@@ -265,8 +280,8 @@ class Columns:
     columns: tuple[Column, ...]
 
     @classmethod
-    def of(cls, X: Any, requested: Any) -> Columns:
-        """The kinds of the columns of X; `requested` is the parameter `categorical_features`."""
+    def of(cls, X: Any, requested: Any, *, merged: bool = False) -> Columns:
+        """The kinds of the columns of X; `requested` and `merged` are `categorical_features` and `merge_text`."""
         frame = series_of(X)
         names = column_names(X, X.shape[1])
         if not names:
@@ -277,8 +292,8 @@ class Columns:
             column = Column(names[place], "category" if own else "number")
             if frame is not None and not own:
                 read = Column.of(names[place], frame[place])
-                column = read if is_default or read.text_format is not None else column
-            found.append(column)
+                column = read if is_default or read.format is not None else column
+            found.append(replace(column, merged=merged and column.kind == "category"))
         return cls(tuple(found))
 
     def read(self, X: Any, *, fitted: bool = True) -> list[np.ndarray]:

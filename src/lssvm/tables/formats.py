@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+import zoneinfo
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -26,7 +27,7 @@ STYLES = {
     ".": "numbers",
     ",": "numbers with a decimal comma",
     "words": "booleans in words",
-    "ymd": "dates (year, month, day)",
+    "ymd": "dates",
     "dmy": "dates (day, month, year)",
     "mdy": "dates (month, day, year)",
     "clock": "times of day",
@@ -131,8 +132,9 @@ class Format:
         return STYLES[self.style] + f" with the unit {self.unit!r}" * bool(self.unit)
 
     def read(self, text: str) -> float:
-        """The value of a text; NaN if it is missing or cannot be read."""
-        value, unit = readings(text.strip()).get(self.style, (math.nan, ""))
+        """The value of a text; NaN if it is missing or cannot be read. Dates may also be ISO dates."""
+        found = readings(text.strip())
+        value, unit = found.get(self.style, found.get("ymd" if self.kind == "time" else "", (math.nan, "")))
         return value if unit == self.unit or (not unit and CURRENCY.fullmatch(self.unit)) else math.nan
 
 
@@ -218,6 +220,28 @@ def years_of(cells: Any) -> np.ndarray:
         cells = [cell if zone is None else cell.astimezone(datetime.UTC).replace(tzinfo=None) for cell, zone in pairs]
     values = np.asarray(cells, dtype="datetime64[us]")
     return np.where(np.isnat(values), math.nan, 1970.0 + values.astype(np.int64) / MICROSECONDS)
+
+
+def zone_of(cells: Any) -> str:
+    """The name of the time zone of a column; empty for UTC and for times without a zone."""
+    kind = cells.dtype if hasattr(cells, "dtype") else cells.type
+    kind = getattr(kind, "pyarrow_dtype", kind)  # of pandas
+    name = str(getattr(kind, "tz", None) or getattr(kind, "time_zone", None) or "")
+    try:
+        return name if name and zoneinfo.ZoneInfo(name) else ""
+    except (ValueError, zoneinfo.ZoneInfoNotFoundError):  # an offset such as +02:00
+        return ""
+
+
+def local(years: np.ndarray, zone: str) -> np.ndarray:
+    """Times of UTC on the clocks of a time zone."""
+    if not zone:
+        return years
+    hours, places = np.unique(np.floor((years - 1970.0) * 24.0 * YEAR + 1e-6), return_inverse=True)
+    own = zoneinfo.ZoneInfo(zone)  # whose offset is the same within an hour
+    times = [EPOCH + datetime.timedelta(hours=hour) for hour in np.nan_to_num(hours).tolist()]
+    offsets = [own.utcoffset(time.astimezone(own)) or datetime.timedelta() for time in times]
+    return years + np.array([offset.total_seconds() for offset in offsets])[places] / (86400.0 * YEAR)
 
 
 # Periodic inputs ------------------------------------------------------------------------------------------------------

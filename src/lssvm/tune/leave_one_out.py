@@ -154,7 +154,8 @@ def tune_members(
         if kernel.is_free or (member and found):
             with expected[0]:
                 for part in (requested.replace(kernel=one) for one in (kernel.parts if kernel.is_choice else [kernel])):
-                    own.append(first_stage(part, step.search, record, [*found, *own], member=member))
+                    alike = [one for one in [*found, *own] if one.requested.target is part.target]
+                    own.append(first_stage(part, step.search, record, alike, member=member))
         first, last = own[0] if own else None, None
         if len(own) > 1:
             first, last = min(((one, last_stage(one)) for one in own), key=lambda pair: pair[1].candidate.value)
@@ -163,7 +164,8 @@ def tune_members(
         found += [] if first is None else [first]
     weights = np.ones(len(found))
     if len(found) > 1 and not weighs_by_folds(problems):  # Their samples have the same rows.
-        residuals = np.stack([one.criterion.residuals(one.candidate) for one in found])
+        pairs = [(one, one.criterion.residuals(one.candidate)) for one in found]
+        residuals = np.stack([r if one.requested.target is None else one.original(r) for one, r in pairs])
         tuned = [
             one.requested.replace(kernel=one.candidate.kernel, asked=(one.requested.kernel, None)) for one in found
         ]
@@ -304,7 +306,7 @@ def residuals_of_folds(problems: Sequence[Problem]) -> np.ndarray:
 
     A member that is left out in a search counts as the mean of the targets.
     """
-    rows, y = problems[0].rows, arrays.to_numpy(problems[0].y)
+    rows, y = problems[0].rows, problems[0].targets
     residuals = np.zeros((len(problems), *y.shape))
     for fold in problems[0].parts(FOLDS):
         others = np.setdiff1d(rows, fold)
@@ -315,8 +317,12 @@ def residuals_of_folds(problems: Sequence[Problem]) -> np.ndarray:
             for part in parts[1:]:
                 part.__dict__["rows_by_content"] = parts[0].rows_by_content  # The rows are the same.
             for place, known in tune_members(parts).items():
-                predicted = known.solve(loo=False).predict(arrays.take(problems[place].X, fold))
-                residuals[place, fold] = y[fold] - arrays.to_numpy(predicted)
+                scale = known.target
+                fit = known.solve(loo=scale is not None)
+                predicted = arrays.to_numpy(fit.predict(arrays.take(problems[place].X, fold)))
+                if scale is not None:
+                    predicted = scale.smeared(*map(arrays.to_numpy, (fit.loo_residuals, fit.weights))).mean(predicted)
+                residuals[place, fold] = y[fold] - predicted
     return residuals[:, rows]
 
 

@@ -45,6 +45,13 @@ class Found:
         free = sum(leaf.ard and leaf.sigma is None for leaf in self.requested.kernel.leaves)
         return free if len(np.unique(self.requested.inputs)) > 1 else 0
 
+    def original(self, residuals: np.ndarray) -> np.ndarray:
+        """Leave-one-out residuals of the targets as given, in units of their standard deviations, from those of z."""
+        assert self.requested.target is not None
+        scale, z = self.requested.target.smeared(residuals, self.criterion.weights), self.criterion.y
+        unit = output_units(self.requested.targets[self.requested.rows_by_content])
+        return (scale.inverse(z) - scale.mean(z - residuals)) / unit
+
     def searched(
         self, method: str, iterations: int | None = None, *, many: bool | None = None, best_C: bool = False
     ) -> Found:
