@@ -163,6 +163,7 @@ def test_widths_and_C_minimise_the_leave_one_out_deviance(loss):
     assert deviance(only_width.kernel_, only_width.C_) < 1.02 * found
 
 
+@pytest.mark.slow
 def test_a_log_link_gains_on_counts():
     draw = np.random.RandomState(1)
     rows, new = draw.uniform(-2, 2, (150, 3)), draw.uniform(-2, 2, (2000, 3))
@@ -223,6 +224,7 @@ def test_intervals_are_those_of_the_last_system_on_the_stabilised_scale(loss):
     assert_allclose(np.average(regions.observed, weights=regions.count), path.observed[2, 0])
 
 
+@pytest.mark.slow
 def test_searches_are_repeated_without_folds():
     draw = np.random.RandomState(3)
     rows = draw.uniform(-2, 2, (32, 2))

@@ -211,8 +211,8 @@ class LinkedLoo(LooModel):
 
     step: FittedLoo
     y: np.ndarray  # the targets of its rows
-    roots: np.ndarray
     loss: type[LogLink]
+    roots: np.ndarray
 
     def scaled(self, y: np.ndarray) -> np.ndarray:
         return np.asarray(self.loss.stabilised(y))
@@ -244,7 +244,7 @@ def loo_model(problem: Problem, fit: Fit) -> LooModel:
     step = problem.working(arrays.namespace(means).log(means)).replace(C=fit.C)
     _, _, y, weights = problem.positive_rows()
     roots = np.sqrt(arrays.to_numpy(weights))[:, None]
-    return LinkedLoo(FittedLoo(step, step.solve()), arrays.to_numpy(y), roots, LOG_LINKS[problem.loss])
+    return LinkedLoo(FittedLoo(step, step.solve()), arrays.to_numpy(y), LOG_LINKS[problem.loss], roots)
 
 
 @dataclass(frozen=True)
