@@ -12,9 +12,11 @@ from sklearn.preprocessing import StandardScaler
 
 import lssvm
 from lssvm import LSSVC, LSSVR, diagnose, kernels, robust, sparsify, tune
+from lssvm.estimators import planning
 from lssvm.intervals.jackknife import order_statistic
 from lssvm.problem import Problem, held_out_rows
 from lssvm.report.verdict import Predictions, constant_predictions
+from lssvm.tune.leave_one_out import residuals_of_folds
 
 N = 60
 DRAW = np.random.default_rng(0)
@@ -90,7 +92,7 @@ def test_gradient_of_the_criterion(basis, classes):
 
 
 def test_groups_of_single_rows_are_leave_one_out():
-    sparse = LSSVR(kernels.Matern(ard=True), steps=[sparsify.Random(15, random_state=0)])
+    sparse = LSSVR(kernels.Matern(), steps=[sparsify.Random(15, random_state=0)])
     for model in (LSSVR(kernels.RBF(), robust="huber"), sparse):
         alone = model.fit(X, Y[:, 0]).predict(NEW), model.loo_residuals_, model.predict_interval(NEW)
         model.fit(X, Y[:, 0], groups=np.arange(N))
@@ -123,6 +125,13 @@ def test_widths_minimise_the_error_of_groups():
     assert model.press_ < 0.7 * again.press_
     problem = model.fitted_.problem
     assert np.array_equal(problem.subset(np.array([3, 1, 80])).row_groups, problem.row_groups[[3, 1, 80]])
+
+
+def test_scales_of_inputs_are_judged_by_groups(monkeypatch):
+    seen = []
+    monkeypatch.setattr(planning, "is_better_scaled", lambda problem, X: seen.append(problem.row_groups) or False)
+    LSSVR().fit(np.exp(2.0 * X), Y[:, 0], groups=GROUPS)
+    assert np.array_equal(seen[0], np.unique(GROUPS, return_inverse=True)[1])
 
 
 def test_a_stack_and_its_weights():
@@ -229,6 +238,18 @@ def test_searches_that_are_repeated_leave_out_whole_groups():
         assert len(parts) == min(count, 10)
         assert all(len(np.intersect1d(groups[part], groups[np.setdiff1d(np.arange(40), part)])) == 0 for part in parts)
     assert np.isfinite(model.predict_interval(inputs[:3], 0.5)).all()
+    known = model.fitted_.problem.replace(kernel=KERNEL, C=5.0, asked=(KERNEL, 5.0), fitted=None)
+    expected = known.factorise().block_residuals(known.parts(5), 5.0)
+    assert_allclose(residuals_of_folds([known, known])[1], expected, rtol=1e-8, atol=1e-10)
+
+
+def test_the_size_of_the_noise_is_that_without_groups():
+    model = LSSVR(KERNEL, C=5.0).fit(X, Y[:, 0], groups=GROUPS)
+    model.predict_interval(NEW, method="adaptive")
+    noise = model.fitted_.scale[1].model
+    numbers = [np.flatnonzero(name == GROUPS) for name in np.unique(GROUPS)]
+    expected = noise.factor.system.block_residuals(numbers, 1.0 / noise.fit.C)
+    assert_allclose(noise.residuals, expected, rtol=1e-8, atol=1e-10)
 
 
 def test_coverage_by_group():
@@ -301,6 +322,8 @@ def test_sparse_models(step):
     numbers = [np.flatnonzero(name == GROUPS) for name in np.unique(GROUPS)]
     expected = problem.replace(row_groups=None).factorise().block_residuals(numbers, model.C_)
     assert_allclose(model.loo_residuals_, expected[:, 0], rtol=1e-8, atol=1e-10)
+    if getattr(step, "rows", "") == "keep":  # sizes are compared by groups
+        assert_allclose(model.path_.scores[-1], np.mean(model.loo_residuals_**2))
 
 
 def test_robust_weights():

@@ -1,14 +1,17 @@
 """`lssvm fit`: models, missing values and tables larger than the memory."""
 
+import datetime
 import json
 import runpy
 
 import numpy as np
 import pytest
-from cli_cases import AGE, CITY, NAMES, PRICE, ROWS, lines, people, read_table, rounding
+from cli_cases import AGE, CITY, NAMES, PRICE, ROWS, lines, people, planned, read_table, rounding
 
 from lssvm import LSSVR, cli, diagnose, load
 from lssvm.cli import reading
+from lssvm.cli.reading import open_table
+from lssvm.cli.roles import Rows
 
 
 def test_fit_is_that_of_python_and_its_columns_travel(fitted):
@@ -98,11 +101,32 @@ def test_groups_are_left_out_together(run, folder):
     assert float(table["leave-group-out RMSE"]) == pytest.approx(diagnose.scores(model)["rmse"], rel=1e-3)
 
 
+@pytest.mark.parametrize("spelling", ["number", "%Y-%m-%d", "%d.%m.%Y"])
+def test_blocks_of_time_are_left_out(folder, spelling):
+    days = np.random.RandomState(0).permutation(60) // 2  # two rows per day
+    dates = [datetime.date(2024, 1, 20) + datetime.timedelta(days=int(day)) for day in days]
+    texts = [
+        str(day) if spelling == "number" else date.strftime(spelling) for day, date in zip(days, dates, strict=True)
+    ]
+    rows = [(*row, text) for row, text in zip(ROWS, texts, strict=True)]
+    roles, _, _ = planned(lines(rows, (*NAMES, "day")), folder, "price", time="day")
+    found = Rows(open_table("table.csv"), roles)
+    found.all()
+    assert np.array_equal(found.groups, days // 3)
+
+
 def test_groups_that_are_refused(run, folder, monkeypatch):
     (folder / "decades.csv").write_text(lines(DECADES, (*NAMES, "decade")))
     result = run("fit", "decades.csv", "-y", "price", "-o", "g.lssvm", "--group", "price")
     assert result.exit_code == 2
     assert "--group 'price': this is the target (-y); give another column." in result.stderr
+    for options, message in (
+        (("--time", "decade", "--group", "decade"), "--group and --time cannot be combined"),
+        (("--time", "city"), "--time: column 'city' of decades.csv needs a number or a date in every row"),
+    ):
+        result = run("fit", "decades.csv", "-y", "price", "-o", "g.lssvm", *options)
+        assert result.exit_code in (1, 2)
+        assert message in result.stderr
     (folder / "gaps.csv").write_text(lines([*DECADES, (*ROWS[0], "")], (*NAMES, "decade")))
     result = run("fit", "gaps.csv", "-y", "price", "-o", "g.lssvm", "--group", "decade")
     assert result.exit_code == 1
@@ -110,7 +134,7 @@ def test_groups_that_are_refused(run, folder, monkeypatch):
     monkeypatch.setattr(cli.fitting, "MEMORY_SHARE", 0.0)
     result = run("fit", "decades.csv", "-y", "price", "-o", "g.lssvm", "--group", "decade")
     assert result.exit_code == 1
-    assert "--group needs all 60 rows in memory" in result.stderr
+    assert "--group and --time need all 60 rows in memory" in result.stderr
 
 
 def test_loss_and_coding_are_options_of_classification(run, folder):

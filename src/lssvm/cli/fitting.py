@@ -36,6 +36,7 @@ ABSENT = "A further mark of missing cells, e.g. unknown; may be repeated."
 MERGE = "Merge categories in which only case and blanks differ."
 MISSING = "Fill in missing cells, or drop their rows."
 GROUP = "Leave out the rows with the same value of this column together: for predictions of new groups."
+TIME = "Leave out ten blocks of rows in the order of this column: for forecasts."
 PICTURE = "File for the picture; its extension determines the format."
 TASK = "Inferred by default; count means --loss poisson."
 LOSS = "poisson (counts, rates) or gamma (positive targets), else that of a classifier; chosen by default."
@@ -54,6 +55,7 @@ CODING = "How several classes are separated; chosen by leave-one-out by default.
 @click.option("--na", multiple=True, metavar="TEXT", help=ABSENT)
 @click.option("--merge-text", is_flag=True, help=MERGE)
 @click.option("--group", metavar="COLUMN", help=GROUP)
+@click.option("--time", metavar="COLUMN", help=TIME)
 @click.option("--missing", type=click.Choice(["fill", "drop"]), default="fill", show_default=True, help=MISSING)
 @click.option("--robust", type=ROBUST, help="Give less weight to outliers.")
 @click.option("--loss", type=click.Choice([*CLASS_LOSSES, *LINKED]), help=LOSS)
@@ -77,7 +79,7 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     from .roles import Rows, plan
 
     start = perf_counter()
-    columns = {name: options.pop(name) for name in ("task", "drop", "categorical", "group")}
+    columns = {name: options.pop(name) for name in ("task", "drop", "categorical", "group", "time")}
     parameters = {name: given for name in ("loss", "coding", "robust", "merge_text") if (given := options.pop(name))}
     scale = options.pop("scale")
     source = open_table(data, **options)
@@ -103,7 +105,8 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     file = source.name if data == "-" else os.path.basename(os.path.abspath(data))
     task = "classification" if roles.labels else "count" if model.loss == "poisson" else "regression"
     model.table_ = {"target": target, "task": task, "source": file, "model": output.name, "row": source.first_row}
-    model.table_ |= {"group": roles.group} if roles.group else {}
+    left_out = roles.group or (roles.time and f"blocks of {roles.time}")
+    model.table_ |= {"group": left_out} if left_out else {}
     doubts = [remark for remark in remarks if remark.startswith("column")] + raised
     model.table_ |= {"format": roles.formats[target]} if target in roles.formats else {}
     model.table_ |= {"na": list(source.na)} if source.na else {}
@@ -168,8 +171,8 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> list[str]:
     texts = [scans[name].counts for name, is_text in inputs.items() if is_text]
     n_columns = len(inputs) + sum(MOST_VALUES if own is None else min(len(own), MOST_VALUES) for own in texts)
     n_rows, chunked = target.rows, _needs_chunks(target.rows, n_columns)
-    if chunked and rows.roles.group is not None:
-        raise MemoryError(f"--group needs all {n_rows} rows in memory, which is too small: fit a sample of the groups.")
+    if chunked and (rows.roles.group or rows.roles.time) is not None:
+        raise MemoryError(f"--group and --time need all {n_rows} rows in memory, which is too small: fit a sample.")
     if chunked:
         say(f"fitting {n_rows} rows at once would take more than half of the free memory: they are read in chunks")
         rows.size = CHUNK_BYTES // (8 * n_columns) + 1

@@ -22,6 +22,7 @@ MOST_CLASSES = 10  # integers with at most this many distinct values are classes
 RARE = 0.05  # whole numbers from 0 on may be counts if the largest is in a smaller share of the rows
 REPEATED = 5  # integers with as many rows per distinct value may be classes: 3 of 29 public regression tables
 FITTING = "correct it, or leave the cell empty"
+BLOCKS = 10  # of rows in the order of time
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Roles:
     known: dict[Any, Collection[Any]]  # by name: values of fitted categories, and class labels
     formats: dict[Any, Format]  # by name: how texts are read as numbers or dates
     group: str | None = None  # the column whose rows with the same value are left out together
+    time: str | None = None  # the column in whose order blocks of rows are left out
     are_counts: bool = False  # the targets, in regression
 
     @classmethod
@@ -125,10 +127,10 @@ class Rows:
 
     def __call__(self) -> Iterator[tuple[Any, np.ndarray]]:
         """The batches that have rows with a target."""
-        self.dropped, group = [], self.roles.group
+        self.dropped, group, time = [], self.roles.group, self.roles.time
         labels = []
-        names = [*self.roles.inputs, str(self.roles.target), *([] if group is None else [group])]
-        for batch in self.source.batches(names, self.size):
+        names = [*self.roles.inputs, str(self.roles.target), *filter(None, (group, time))]
+        for batch in self.source.batches(list(dict.fromkeys(names)), self.size):
             X = self.roles.frame(batch)
             y, kept = self.roles.targets(batch)
             for column in X.columns if self.drop else ():
@@ -136,9 +138,13 @@ class Rows:
             self.dropped += (batch.start + np.flatnonzero(~kept)).tolist()
             if group is not None:
                 labels.append(np.array(texts_of(batch.cells(group), ()).to_pylist(), dtype=object)[kept])
+            if time is not None:
+                labels.append(batch.numbers(time, FITTING, self.roles.formats.get(time))[kept])
             if kept.any():
                 yield X.filter(kept), y[kept]
-        self.groups = np.concatenate(labels).astype(str) if labels else None
+        self.groups = np.concatenate(labels).astype(str if time is None else float) if labels else None
+        if self.groups is not None and time is not None:  # rows of the same time are in the same block
+            self.groups = np.searchsorted(np.sort(self.groups), self.groups) * BLOCKS // len(self.groups)
 
     def all(self) -> tuple[Any, np.ndarray]:
         """All rows at once."""
@@ -171,19 +177,23 @@ def plan(
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
     group: str | None = None,
+    time: str | None = None,
 ) -> tuple[Roles, dict[str, ColumnScan], list[str]]:
     """Scan a table and decide on the roles of its columns; returns them, the scans, and messages about them."""
-    groups = [] if group is None else [group]
-    for option, names in (("-y", [target]), ("--drop", drop), ("--categorical", categorical), ("--group", groups)):
+    groups, times = ([] if name is None else [name] for name in (group, time))
+    if groups and times:
+        raise click.UsageError("--group and --time cannot be combined: give one of them.")
+    given = {"-y": [target], "--drop": drop, "--categorical": categorical, "--group": groups, "--time": times}
+    for option, names in given.items():
         for name in names:
             if name not in source.names:
                 raise click.UsageError(f"{option} {name!r}: {source.name} has no such column. {_closest(name, source)}")
             if option != "-y" and name == target:
-                remedies = {"--drop": "drop another column", "--group": "give another column"}
-                remedy = remedies.get(option, "use --task classification")
+                remedies = {"--drop": "drop another column", "--categorical": "use --task classification"}
+                remedy = remedies.get(option, "give another column")
                 raise click.UsageError(f"{option} {target!r}: this is the target (-y); {remedy}.")
     names = [name for name in source.names if name not in (target, group) and name not in drop]
-    scans = scan(source, [target, *names, *groups])
+    scans = scan(source, list(dict.fromkeys([target, *names, *groups, *times])))
     for name in groups:
         if scans[name].missing or not scans[name].usable:
             what = f"{scans[name].missing} missing cells" if scans[name].usable else "neither numbers nor text"
@@ -191,12 +201,15 @@ def plan(
     remarks = list(source.notes)
     kept = {*categorical, *groups}
     _understand(source, {name: own for name, own in scans.items() if own.odd and name not in kept}, target, task)
+    for name in times:
+        if scans[name].missing or not scans[name].is_number:
+            raise TableError(f"--time: column {name!r} of {source.name} needs a number or a date in every row.")
     are_counts = task == "count" or (task is None and _are_counts(scans[target]))
     if task is None and are_counts:
         other = "--task classification treats them as classes, --task regression minimises squared errors"
         remarks.append(f"task: count ({target!r} has whole numbers from 0 on, large ones rarely; {other})")
-    given = "regression" if are_counts else task
-    labels = _labels(source, target, scans[target], given, remarks)
+    kind = "regression" if are_counts else task
+    labels = _labels(source, target, scans[target], kind, remarks)
     useless: dict[str, list[str]] = {}  # by the reason; the others have none
     for name in names:
         useless.setdefault(_useless(name, scans[name]), []).append(name)
@@ -215,9 +228,9 @@ def plan(
     remarks += [f"missing cells: {listed(gaps)}"] if gaps else []
     if scans[target].missing:
         remarks.append(f"rows without a value of {target!r} are dropped: {scans[target].missing}")
-    formats = {name: scans[name].format for name in (target, *inputs) if scans[name].format is not None}
+    formats = {name: scans[name].format for name in (target, *inputs, *times) if scans[name].format is not None}
     known: dict[Any, Collection[Any]] = {target: scans[target].values or ()}
-    return Roles(target, labels, inputs, known, formats, group, are_counts), scans, remarks
+    return Roles(target, labels, inputs, known, formats, group, time, are_counts), scans, remarks
 
 
 def _are_counts(column: ColumnScan) -> bool:

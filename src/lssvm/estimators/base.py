@@ -7,6 +7,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -17,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks, lazily
-from ..intervals.jackknife import fold_labels
 from ..kernels import Additive
 from ..problem import Problem, refit_stably, warn_of_rounding
 from ..rules import Flag, check_parameters
@@ -227,11 +227,9 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
                 if groups is not None:
                     raise TypeError("groups need rows in memory, but X is a Dask collection: use fit on an array.")
                 return self._fit_source(DaskChunks(X, y, sample_weight), "press")
-            table = planning.with_best_scales(self, self._read(X, y, sample_weight))
+            table = replace(self._read(X, y, sample_weight), groups=groups)
+            table = planning.with_best_scales(self, table)
             problems, is_stack = planning.plan(self, table)
-            if groups is not None:
-                labels = fold_labels(groups, problems[0], "groups")
-                problems = [problem.replace(row_groups=labels) for problem in problems]
             given = None if sample_weight is None else table.layout.sample_weights(table.targets, table.weights)
             solved = self._solve(problems, table.layout, given)
             fitted = FittedModel.combine([member for member, _ in solved], self.steps, is_stack=is_stack)

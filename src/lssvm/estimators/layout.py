@@ -96,6 +96,7 @@ class Table:
     X: Array
     targets: Array
     weights: Array
+    groups: Any = None  # the labels of rows that are left out together, as given
 
     @classmethod
     def of(cls, layout: Layout, X: Array, y: Array, weights: Array) -> Table:

@@ -14,6 +14,7 @@ from sklearn.base import clone, is_classifier
 from .. import arrays
 from ..arrays import Array, ArrayLike
 from ..coding import CODINGS, pair_work
+from ..intervals.jackknife import fold_labels
 from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Stack, as_kernel
 from ..losses import LOSSES, NUMBER_LOSSES
 from ..problem import CHECKED_ROWS, Problem, Step
@@ -117,6 +118,8 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
     shared = {"robust": robust, "classification": classification, "groups": groups}
     shared["loss"] = "squared" if classification else model.loss
     problem = Problem(kernel, X, table.targets, weights, C=C, asked=(kernel, C), **shared)
+    if table.groups is not None:
+        problem = problem.replace(row_groups=fold_labels(table.groups, problem, "groups"))
     given = (model.kernel, C, model.steps, robust)
     is_default = not (chunked or classification) and all(value is None for value in given)
     if is_default:
