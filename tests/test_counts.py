@@ -300,11 +300,11 @@ def test_what_is_refused_of_a_fitted_model():
     assert "got loss='poisson': write loss='squared', or use fit" in str(caught.value.__cause__)
     with pytest.raises(ValueError, match="A fit over chunks adds sums over rows, which give least squares, got loss"):
         model.fit_chunks(lambda: iter([(X, TARGETS["poisson"])]))
-    with pytest.raises(ValueError, match="The path of C is defined for loss='squared'; .* loss='poisson'"):
+    with pytest.raises(ValueError, match=r"The path of C is defined for loss='squared'; .* loss='poisson'"):
         diagnose.c_path(model)
     with pytest.raises(ValueError, match="needs loss='squared'"):
         diagnose.coverage_path(model)
-    with pytest.raises(ValueError, match="groups are left out for the squared loss only.*write loss='squared'"):
+    with pytest.raises(ValueError, match=r"groups are left out for the squared loss only.*write loss='squared'"):
         LSSVR(**GIVEN, loss="poisson").fit(X, TARGETS["poisson"], groups=np.arange(N) // 2)
     with pytest.raises(ValueError, match="loss must be"):
         LSSVC(loss="poisson").fit(X, MEAN > 2)

@@ -320,6 +320,7 @@ def test_memory_that_holds_copies_of_files_counts_as_free(tmp_path, monkeypatch)
     assert 2**20 < cli.fitting._free_memory() < 2**50
 
 
+@pytest.mark.slow
 def test_counts(run, folder):
     """--task count is --loss poisson, and so are targets that look like counts."""
     draw = np.random.RandomState(0)

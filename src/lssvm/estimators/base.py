@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,6 +19,7 @@ from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks, lazily
 from ..kernels import Additive
+from ..losses import LOG_LINKS
 from ..problem import Problem, refit_stably, warn_of_rounding
 from ..rules import Flag, check_parameters
 from ..stream.sources import label_totals
@@ -169,6 +170,9 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.pairwise = getattr(self.kernel, "is_precomputed", False)
         tags.input_tags.allow_nan = not tags.input_tags.pairwise
         tags.array_api_support = True
+        loss: Any = getattr(self, "loss", None)
+        tags.target_tags.positive_only = loss in LOG_LINKS
+        tags.target_tags.multi_output = isinstance(self, RegressorMixin) and loss == "squared"
         return tags
 
     def set_params(self, **params: Any) -> Self:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 
 from .. import arrays
 from ..arrays import Array, ArrayLike
@@ -28,7 +28,7 @@ from .validation import check_columns, check_coverage, encoded_rows, require_loo
 METHODS = ("auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+")
 
 
-class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
+class LSSVR(RegressorMixin, ChunkedLSSVM):
     """Least-squares support vector regression (kernel ridge regression with an unpenalised bias).
 
     Minimises ``1/2 beta' K beta + C/2 sum_i v_i (y_i - f(x_i))^2`` with ``f(x) = sum_j beta_j k(x, x_j) + b``; b is not
@@ -149,12 +149,6 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         super().__init__(kernel, C, steps=steps, robust=robust, verbose=verbose, **columns)
         self.loss = loss
         self.target = target
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.loss != "squared"
-        tags.target_tags.multi_output = self.loss == "squared"
-        return tags
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, Array, np.ndarray]:
         """Validated rows, targets (rows, outputs) and sample weights."""
