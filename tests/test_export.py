@@ -76,7 +76,7 @@ PIPELINES = {
 def n_decisions(model):
     """Number of decision values (or predictions) of a row."""
     if isinstance(model, LSSVR):
-        return np.size(np.asarray(model.intercept_))
+        return model.fitted_.layout.outputs
     return 1 if len(model.classes_) == 2 else len(model.classes_)
 
 
@@ -222,6 +222,19 @@ def test_large_coefficients_are_rounded_by_the_model_as_by_its_exports(tmp_path)
 def test_a_constant(tmp_path):
     model = LSSVR(kernels.RBF(sigma=1.0), C=1.0).fit(X, np.full(50, 3.0))
     assert_allclose(model.predict(NEW), 3.0)
+    assert_parity(model, tmp_path)
+
+
+@pytest.mark.parametrize("target", ["log", "power", "signed", "several"])
+def test_targets_on_another_scale(target, tmp_path):
+    y = {"signed": Y[:, 0], "several": np.exp(2 * Y)}.get(target, np.exp(2 * Y[:, 0]))
+    model = LSSVR(kernels.RBF(sigma=WIDTHS), C=10.0, target="log" if target == "log" else "power").fit(X, y)
+    assert_parity(model, tmp_path)
+
+
+def test_a_stack_with_a_member_on_another_scale(tmp_path):
+    model = LSSVR().fit(X, np.exp(3 * Y[:, 0]))
+    assert {member.target for member in model.members_} == {"auto", "power"}
     assert_parity(model, tmp_path)
 
 

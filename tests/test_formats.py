@@ -89,6 +89,12 @@ def test_dates_are_those_of_the_standard_library():
         assert_allclose((np.array([found.read(text) for text in texts]) - 1970) * YEAR, days, atol=1e-7)
     local, utc = (Format("ymd").read(text) for text in ("2020-06-01 01:30+05:30", "2020-05-31 20:00"))
     assert local == pytest.approx(utc, abs=1e-12)
+    assert [round(Format("dmy").read(f"02/01/{year}"), 2) for year in ("00", "68", "69", "99")] == [
+        2000,
+        2068,
+        1969,
+        1999,
+    ]
     assert (Format("clock").read("18:00") - 1970) * YEAR == pytest.approx(0.75)
 
 
@@ -217,6 +223,7 @@ def test_the_season_of_the_next_year_is_predicted():
         (np.arange("2020-01-01", "2023-01-01", 7, dtype="datetime64[D]"), ["time of year"]),
         (np.arange("2020-01-01", "2020-01-06", dtype="datetime64[h]"), ["hour"]),
         (np.arange("2020-01-01", "2020-02-01", dtype="datetime64[h]"), ["weekday", "hour"]),
+        (np.arange("2020-01-01", "2020-01-06", 12, dtype="datetime64[h]"), []),  # two phases
         (np.repeat(np.datetime64("2020-01-01", "D"), 5), []),
         (np.array(["2020-01-01"], "datetime64[D]"), []),
     ],
@@ -315,6 +322,18 @@ def test_chunks_are_read_as_the_whole():
     bad = FRAME[60:].assign(price="much")
     with pytest.raises(ValueError, match=r"^chunks: chunk 2: X: column 'price' contains 'much' in row 0"):
         LSSVR(**GIVEN, steps=steps).fit_chunks([*parts[:2], (bad, Y[60:])])
+
+
+def test_texts_of_dask_are_understood():
+    """From the first partition; in `predict`, the example that Dask makes up has other texts."""
+    dd = pytest.importorskip("dask.dataframe")
+    dask = pytest.importorskip("dask")
+    with dask.config.set(scheduler="synchronous"):
+        whole = dd.from_pandas(FRAME.assign(y=Y), npartitions=3)
+        X = whole[list(FRAME)]
+        model = LSSVR(**GIVEN, steps=[sparsify.Random(20, random_state=0)]).fit(X, whole["y"])
+        assert model.columns_ == WORDS
+        assert_array_equal(model.predict(X).compute(), model.predict(FRAME))
 
 
 def test_prices_as_categories_are_not_ignored():

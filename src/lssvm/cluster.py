@@ -17,7 +17,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from . import arrays
-from .stream.sources import add_all, groups
+from .stream.sources import SAMPLE_ROWS, add_all, groups
+from .tables import kind_of, series_of
 
 NO_WORKERS = 30.0  # seconds without a running worker after which a fit gives up
 REMEDY = (
@@ -51,7 +52,13 @@ class DaskChunks:
         self._first = tuple(None if part is None else _meta(part) for part in (X, y, weight))
 
     def first(self) -> tuple[Any, Any, Any]:
-        return self._first  # type: ignore[return-value]
+        """A chunk without rows or, if there are texts, which have to be understood, some of the first chunk."""
+        import dask
+
+        X, y, weight = self._first
+        if any(kind_of(cells)[0] == "text" for cells in series_of(X) or ()):
+            X = _compute(dask.delayed(_start)(self.blocks[0][0]))
+        return X, y, weight
 
     def reduce(self, function: Callable[..., Any]) -> Any:
         import dask
@@ -80,6 +87,10 @@ class DaskChunks:
             _joined([part[place] for part in parts], self.lengths, shape, dtype)
             for place, (shape, dtype) in enumerate(kinds)
         ]
+
+
+def _start(block: Any) -> Any:
+    return block.iloc[:SAMPLE_ROWS]
 
 
 def _joined(parts: Sequence[Any], lengths: Sequence[float], shape: tuple[int, ...], dtype: Any) -> Any:
@@ -175,6 +186,8 @@ def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
         from dask.dataframe.utils import meta_nonempty
 
         rows, lengths = meta_nonempty(_meta(X)), (np.nan,) * X.npartitions
+        known = getattr(model.fitted_.layout.columns, "columns", ())  # texts of the example are not numbers
+        rows = rows.assign(**{own.name: None for own in known if own.format is not None and own.name in rows})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the row of zeros has no column names
         example = getattr(model, name)(rows, **options)

@@ -128,10 +128,10 @@ def _standardised(scale: TargetScale, y: np.ndarray) -> TargetScale:
 
 
 def _exponent(scale: TargetScale, y: np.ndarray, output: int) -> float:
-    """The exponent of one output with the largest likelihood."""
+    """The exponent of one output with the largest likelihood, to two digits: the last ones may be rounding errors."""
     one, y = replace(scale, unit=scale.unit[[output]]), y[:, [output]]
 
     def loss(exponent: float) -> float:
         return -_standardised(replace(one, exponents=np.array([exponent])), y).likelihood(y)
 
-    return float(minimize_scalar(loss, bounds=EXPONENTS, method="bounded").x) if np.ptp(y) > 0.0 else 1.0
+    return round(float(minimize_scalar(loss, bounds=EXPONENTS, method="bounded").x), 2) if np.ptp(y) > 0.0 else 1.0

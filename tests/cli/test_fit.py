@@ -137,6 +137,17 @@ def test_groups_that_are_refused(run, folder, monkeypatch):
     assert "--group and --time need all 60 rows in memory" in result.stderr
 
 
+def test_the_scale_of_the_targets_is_an_option_of_regression(run, folder):
+    result = run("fit", "people.csv", "-y", "price", "-o", "s.lssvm", "--target-scale", "log")
+    assert result.exit_code == 0, result.output
+    model, expected = load("s.lssvm"), LSSVR(target="log").fit(people(), PRICE)
+    np.testing.assert_allclose(model.loo_residuals_, expected.loo_residuals_, rtol=1e-6, atol=1e-6)
+    assert "of targets on the scale log" in result.stdout
+    result = run("fit", "people.csv", "-y", "city", "-o", "s.lssvm", "--target-scale", "log")
+    assert result.exit_code == 2
+    assert "--target-scale is for numbers, but 'city' contains classes" in result.stderr
+
+
 def test_loss_and_coding_are_options_of_classification(run, folder):
     for option, value in (("--loss", "logistic"), ("--coding", "one-vs-one")):
         result = run("fit", "people.csv", "-y", "price", "-o", "m.lssvm", option, value)

@@ -17,6 +17,7 @@ from ..estimators.fitted import FittedModel
 from ..kernels import RBF, Additive, Kernel, Linear, Matern, Polynomial, Product, Spline, Sum, spline_factors
 from ..progress import counted
 from ..tables import Column, Columns
+from ..targets import TargetScale, TransformedTargets
 
 Scaling = tuple[float, float, float]  # centre, scale and offset: (x - centre) scale + offset
 MATERN = {0.5: (0.0, 0.0), 1.5: (1.0, 0.0), 2.5: (1.0, 1 / 3)}  # (1 + a r + b r^2) exp(-r) for each nu
@@ -88,6 +89,7 @@ class Member:
     weight: float  # in the average over the members
     slopes: list[float]  # from the outputs f to probabilities; none for regression
     calibration: str  # the function that turns f into probabilities: "calibrate", or "couple" for pairs of classes
+    scale: np.ndarray | None = None  # from outputs to means (k, 7 + quantiles): the numbers of a `TargetScale`
 
 
 @dataclass(frozen=True)
@@ -153,8 +155,6 @@ def read_model(model: Any) -> ModelContent:
         raise TypeError(f"A Pipeline before a model with categories cannot be exported: {remedy}.")
     if scalers:
         inputs = tuple(replace(own, scaling=way) for own, way in zip(inputs, _scaling(scalers, columns), strict=True))
-    if fitted.target is not None:
-        raise TypeError("A model of targets on another scale cannot be exported: fit it with target='identity'.")
     members, tables = _members(fitted, sum(column.width for column in inputs))
     classes = None if layout.classes is None else _labels(layout.classes)
     mixes = layout.classes is not None and (fitted.is_stack or fitted.by_pairs)
@@ -198,8 +198,17 @@ def _members(fitted: FittedModel, width: int) -> tuple[tuple[Member, ...], tuple
         tables[place : place + 1] = [points]
         slopes = [] if member.slopes is None else arrays.to_numpy(member.slopes).tolist()
         formula, calibration = _formula(member.fit.kernel, width), "couple" if member.by_pairs else "calibrate"
-        found.append(Member(formula, place, coef[used], intercept, weight, slopes, calibration))
+        scale = None if member.target is None else _scale(member.target)
+        found.append(Member(formula, place, coef[used], intercept, weight, slopes, calibration, scale))
     return tuple(found), tuple(tables)
+
+
+def _scale(scale: TargetScale) -> np.ndarray:
+    """The numbers of a scale of the targets; TypeError for a transformer."""
+    if isinstance(scale, TransformedTargets):
+        raise TypeError("A model with a transformer of the targets cannot be exported: use target='log' or 'power'.")
+    numbers: Any = (scale.exponents, scale.unit, scale.centre, scale.spread, scale.low, scale.high, scale.quantiles)
+    return np.vstack([np.full(len(scale.unit), float(scale.signed)), *numbers]).T
 
 
 def _formula(kernel: Kernel, d: int) -> Formula:

@@ -58,7 +58,9 @@ def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
     weights = [member.weight for member in content.members]
     known, k = _known(graph, [X, *parts]), content.decisions
     if content.classes is None:
-        f = _average(parts, weights)
+        pairs, scale = zip(content.members, parts, strict=True), content.members[-1].scale
+        f = _average([part if own.scale is None else _means(part, own.scale) for own, part in pairs], weights)
+        f = f if scale is None else _bounded(f, scale)
         graph.output("prediction", graph.add("Where", known, f, np.nan), DOUBLE, [k])
         return graph.build(content)
     mixed = [_probabilities(content, member, f) for member, f in zip(content.members, parts, strict=True)]
@@ -238,6 +240,26 @@ def _sum(terms: Sequence[_Value]) -> _Value:
 
 def _average(parts: Sequence[_Value], weights: Sequence[float]) -> _Value:
     return _sum([part * weight for part, weight in zip(parts, weights, strict=True)])
+
+
+def _bounded(y: _Value, scale: np.ndarray) -> _Value:
+    return y.graph.add("Min", y.graph.add("Max", y, scale[:, 5]), scale[:, 6])
+
+
+def _means(f: _Value, scale: np.ndarray) -> _Value:
+    """The means of targets for outputs (rows, outputs) on another scale (`TargetScale.mean`)."""
+    graph, (signed, a, unit, centre, spread, *_) = f.graph, scale.T
+    z = (graph.add("Unsqueeze", f, np.array([1])) + scale.T[None, 7:]) * spread + centre
+
+    def power(size: _Value, a: np.ndarray) -> _Value:
+        logarithm = graph.add("Log", graph.add("Max", size * a + 1.0, TINY)) / np.where(a == 0.0, 1.0, a)
+        return graph.add("Min", graph.add("Where", a == 0.0, size, logarithm), 700.0).exp()
+
+    y = power(z, a) * unit
+    if signed[0]:
+        size = graph.add("Abs", z)
+        y = graph.add("Where", graph.add("Less", z, 0.0), 1.0 - power(size, 2.0 - a), power(size, a) - 1.0) * unit
+    return graph.add("ReduceSum", _bounded(y, scale), np.array([1]), keepdims=0) / float(scale.shape[1] - 7)
 
 
 def _kernel(kernel: Formula, X: _Value, points: np.ndarray, columns: Sequence[int]) -> _Value:

@@ -55,11 +55,13 @@ class SourceCode:
         """The words in the sections about a member."""
         member = self.content.members[number]
         tables = {"coefficients": member.coef, "intercept": member.intercept}
+        tables |= {} if member.scale is None else {"scale": member.scale}
         arrays = (self.declare(f"{self.words['prefix']}{name}{number}", table) for name, table in tables.items())
         return {
             **{"number": number, "kernel": kernel, "table": member.table, "arrays": "\n".join(arrays)},
             **{"n": len(member.coef), "k": member.coef.shape[1], "weight": repr(float(member.weight))},
             **{"function": member.calibration, "slopes": ", ".join(map(repr, member.slopes))},
+            "numbers": 0 if member.scale is None else member.scale.shape[1],
         }
 
     def _kernels(self) -> tuple[str, list[str]]:
@@ -89,11 +91,15 @@ class SourceCode:
     def _methods(self, members: Sequence[dict[str, Any]]) -> str:
         """The functions named after the methods of the model."""
         content = self.content
-        average = "average_outputs" if content.classes is None else "average_probabilities"
-        average = "average_exponentials" if content.log_link else average
-        words = {"average": "\n".join(self.fill(average, **own) for own in members)}
         if content.classes is None:
-            return self.fill("regression", **words)
+            scaled = [member.scale is not None for member in content.members]
+            pairs = zip(scaled, members, strict=True)
+            plain = "average_exponentials" if content.log_link else "average_outputs"
+            lines = [self.fill("average_means" if way else plain, **own) for way, own in pairs]
+            lines += [self.fill("bounds", **members[-1])] if scaled[-1] else []
+            means = self.fill("means", **members[-1]) + "\n\n\n" if scaled[-1] else ""
+            return self.fill("regression", means=means, average="\n".join(lines))
+        words = {"average": "\n".join(self.fill("average_probabilities", **own) for own in members)}
         words["calibrations"] = "\n\n".join(self.fill(name) for name in sorted({own["function"] for own in members}))
         words["decision"] = self.fill("decision_of_probabilities" if content.mixes else "decision_of_outputs")
         most = max(own["k"] for own in members)

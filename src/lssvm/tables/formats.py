@@ -70,10 +70,10 @@ def readings(text: str) -> dict[str, tuple[float, str]]:
         for style, (value, _) in found.items():
             if math.isnan(value):
                 found[style] = factor * _magnitude(number["digits"], style), unit
-    date = DATE.fullmatch(text) if text else None
-    if date is not None:
-        found |= {style: (_year(date, parts), "") for style, parts in _orders(date).items()}
-    return {style: found[style] for style in STYLES if style in found and math.isfinite(found[style][0])}
+    found = {style: reading for style, reading in found.items() if math.isfinite(reading[0])}
+    date = None if found or not text else DATE.fullmatch(text)
+    years = {} if date is None else {style: _year(date, parts) for style, parts in _orders(date).items()}
+    return found | {style: (year, "") for style, year in years.items() if not math.isnan(year)}
 
 
 def _magnitude(digits: str, decimal: str) -> float:
