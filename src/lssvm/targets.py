@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+import scipy
 from scipy.special import boxcox, inv_boxcox
 from sklearn.base import clone
 
@@ -134,4 +134,8 @@ def _exponent(scale: TargetScale, y: np.ndarray, output: int) -> float:
     def loss(exponent: float) -> float:
         return -_standardised(replace(one, exponents=np.array([exponent])), y).likelihood(y)
 
-    return round(float(minimize_scalar(loss, bounds=EXPONENTS, method="bounded").x), 2) if np.ptp(y) > 0.0 else 1.0
+    return (
+        round(float(scipy.optimize.minimize_scalar(loss, bounds=EXPONENTS, method="bounded").x), 2)
+        if np.ptp(y) > 0.0
+        else 1.0
+    )

@@ -251,14 +251,15 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
     if first.is_known and len(problems) > 1:
         first = first.replace(fitted=first.solve())
     scaled = [problem for problem in problems if problem.target is not problems[0].target]
-    count = len(problems) - len(scaled)
+    problems = problems[: len(problems) - len(scaled)]
+    count = len(problems)
     if is_default:
         count = max(1, int(MOST_WORK / (len(first.rows) * float(first.basis_size) ** 2)))
         if first.fitted is not None:
             parts = map(arrays.to_numpy, (first.y, first.fitted.loo_residuals, first.weights))
             count = 1 if unexplained(*parts) < EXPLAINED else count
     ready, columns, most = [first], first.X.shape[1], first.basis_size // 2
-    for problem in [*problems[1:count], *scaled]:
+    for problem in [*problems[1:count], *(scaled if count > 1 else [])]:
         points = problem.kernel.spanning_points(columns) if columns <= most else None  # at least a point per column
         if points is None or points.shape[0] > most:
             ready.append(problem.replace(support=first.support, points=first.points))

@@ -36,7 +36,8 @@ WORDS = dict.fromkeys(("yes", "true", "y", "t", "on"), 1.0) | dict.fromkeys(("no
 YEAR = 365.2425  # days
 MICROSECONDS = 86400e6 * YEAR
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-MOST_VALUES = 100  # of a category that have a column of their own
+MOST_CODES = 100  # Whole numbers as text are a category up to this many different ones.
+MOST_VALUES = 500  # of a category that have a column of their own
 IDENTIFIER = 0.9  # distinct values per row above which a category is taken for an identifier
 CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|HKD|SGD|SEK|NOK|DKK|PLN|CZK|HUF|RON|TRY|RUB|BRL|MXN|ZAR|KRW"
 CURRENCY = re.compile(f"[A-Z]{{0,3}}[$€£¥₹₽₩₺₪₫฿₴]|{CODES}")
@@ -186,7 +187,7 @@ class Evidence:
         units: dict[str, Example] = {}
         for (_, unit, _), example in own.items():
             units.setdefault(unit, example)
-        is_lost = distinct > MOST_VALUES or (rows >= FEWEST_ROWS and distinct > IDENTIFIER * rows)
+        is_lost = distinct > MOST_CODES or (rows >= FEWEST_ROWS and distinct > IDENTIFIER * rows)
         readable = sum(n for (styles, *_), (n, _) in groups.items() if styles)
         is_text = readable < max((1.0 - FEW_ODD) * total, 1) or len(units) > max(3, FEW_ODD * total)
         are_whole = forms <= {"whole", "long"} and units.keys() <= {""} and not is_lost

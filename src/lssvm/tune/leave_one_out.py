@@ -293,11 +293,11 @@ def describe(problem: Problem, fit: Fit) -> None:
 def weighs_by_folds(problems: Sequence[Problem]) -> bool:
     """Return whether the leave-one-out residuals of the members of a stack are too optimistic to choose weights.
 
-    That is so if there are few rows per column, and members choose one width per column.
+    That is so if there are few rows per input, and members choose one width per input.
     """
     requested = [problem.asked[0] for problem in problems if problem.asked is not None]
     chosen = any(leaf.ard for kernel in requested for leaf in kernel.leaves)
-    few = 2 * FOLDS <= len(problems[0].rows) <= CONSTANTS.weight_rows * np.sum(~problems[0].spreads.constant)
+    few = 2 * FOLDS <= len(problems[0].rows) <= CONSTANTS.weight_rows * problems[0].spreads.varying_inputs
     return bool(len(problems) > 1 and chosen and few)
 
 
