@@ -172,6 +172,7 @@ def test_skewed_targets_get_a_member_and_predictions_are_averages():
     scaled = [member for member in model.members_ if member.fitted_.target is not None]
     assert [member.target for member in scaled] == ["power"]
     assert model.stack_weights_.sum() == pytest.approx(1.0)
+    assert len({(repr(one.kernel), one.C) for one in model.path_.members}) == len(model.path_.members)
     truth = np.exp(3.0 + 2.0 * np.sin(3 * NEW[:, 0]) + NEW[:, 1] + 0.045)
     errors = [np.mean((one.predict(NEW) - truth) ** 2) for one in (model, plain)]
     assert errors[0] < errors[1]

@@ -1,4 +1,4 @@
-"""The losses that classifiers minimise, and the losses of leave-one-out values by which models are compared."""
+"""The losses of classes, counts and positive targets, and of leave-one-out values by which models are compared."""
 
 from __future__ import annotations
 
@@ -28,6 +28,10 @@ class Loss:
 
     is_quadratic = False  # one step of Newton's method suffices
     is_smooth = True  # the curvature changes continuously
+    is_of_classes = True  # else the loss has targets of its own, and its margins are the values f
+    # an increasing function of targets or means, on whose scale all targets of the same weight vary equally
+    stabilised = staticmethod(lambda y: y)
+    restored = staticmethod(lambda values: values)  # its inverse; 0 for values below its range
 
     def value(self, margin: Array) -> Array:
         return 0.5 * self.slope(margin) ** 2
@@ -104,6 +108,65 @@ class Logistic(Loss):
 
 
 LOSSES: dict[str, Loss] = {"squared": Squared(), "squared_hinge": SquaredHinge(), "logistic": Logistic()}
+
+
+class LogLink(Loss):
+    """Half the unit deviance of targets y >= 0 with means m = exp(f) and variances proportional to m^power.
+
+    With targets y/u, it is u^(power - 2) times as large. `stabilised` targets have the variance 1.
+    """
+
+    is_of_classes = False
+    power: float
+
+    def __init__(self, y: Array) -> None:
+        self.y = y
+        self.size = y ** (2.0 - self.power)
+        self.sign = 3.0 - 2.0 * self.power
+
+    def value(self, margin: Array) -> Array:
+        xp, positive = arrays.namespace(margin), self.y > 0
+        ratio = self.sign * (margin - xp.log(xp.where(positive, self.y, 0.0 * self.y + 1.0)))
+        return xp.where(positive, self.size * (xp.expm1(xp.clip(ratio, None, FAR)) - ratio), self._mean(margin))
+
+    def slope(self, margin: Array) -> Array:
+        mean = self._mean(margin)
+        return (self.y - mean) * mean ** (1.0 - self.power)
+
+    def curvature(self, margin: Array) -> Array:
+        """m or, with the power 2, y/m, with a floor where a step would be far too long: see `Logistic.curvature`."""
+        curvature = self.y ** (self.power - 1.0) * self._mean(margin) ** self.sign
+        return arrays.namespace(margin).maximum(curvature, FLOOR * self.size + LEAST)
+
+    def third(self, margin: Array) -> Array:
+        above = self.curvature(margin) > FLOOR * self.size + LEAST
+        return arrays.namespace(margin).where(above, self.sign + 0.0 * margin, 0.0 * margin)
+
+    @staticmethod
+    def _mean(margin: Array) -> Array:
+        return arrays.namespace(margin).exp(arrays.namespace(margin).clip(margin, -FAR, FAR))
+
+
+class Poisson(LogLink):
+    """exp(f) - y f plus a constant, of counts, or of rates weighted by their exposure."""
+
+    power = 1.0
+
+    stabilised = staticmethod(lambda y: 2.0 * y**0.5)
+    restored = staticmethod(lambda values: 0.25 * np.maximum(values, 0.0) ** 2)
+
+
+class Gamma(LogLink):
+    """f + y exp(-f) plus a constant, of positive targets whose standard deviation is proportional to their mean."""
+
+    power = 2.0
+
+    stabilised = staticmethod(lambda y: arrays.namespace(y).log(y))
+    restored = staticmethod(lambda values: np.exp(values))
+
+
+LOG_LINKS: dict[str, type[LogLink]] = {"poisson": Poisson, "gamma": Gamma}
+NUMBER_LOSSES = ("squared", *LOG_LINKS)  # those of regression
 
 
 def log_press(e: Array, complement: Array, *_: Array) -> tuple[float, Array, Array]:

@@ -331,6 +331,32 @@ def test_memory_that_holds_copies_of_files_counts_as_free(tmp_path, monkeypatch)
     assert 2**20 < cli.fitting._free_memory() < 2**50
 
 
+@pytest.mark.slow
+def test_counts(run, folder):
+    """--task count is --loss poisson, and so are targets that look like counts."""
+    draw = np.random.RandomState(0)
+    x = draw.uniform(-2, 2, 120)
+    y = draw.poisson(np.exp(0.5 * x))
+    rows = [(f"{a:.4f}", str(b)) for a, b in zip(x, y, strict=True)]
+    (folder / "counts.csv").write_text(lines(rows, ("x", "visits")), encoding="utf-8")
+    for options in ((), ("--task", "count"), ("--loss", "poisson")):
+        result = run("fit", "counts.csv", "-y", "visits", "-o", "m.lssvm", *options)
+        assert result.exit_code == 0, result.output
+        assert load("m.lssvm").loss == "poisson"
+        assert read_table(result.stdout)["task"] == "count"
+        assert ("task: count ('visits' has" in result.stderr) == (not options)
+    loaded, direct = load("m.lssvm"), LSSVR(loss="poisson").fit(x.round(4)[:, None], y)
+    np.testing.assert_allclose(loaded.loo_predictions_, direct.loo_predictions_, rtol=1e-12)
+    predicted = run("predict", "m.lssvm", "counts.csv", "--interval", "0.9")
+    assert min(float(line.split(",")[1]) for line in predicted.stdout.splitlines()[1:]) >= 0.0
+    result = run("fit", "counts.csv", "-y", "visits", "-o", "m.lssvm", "--loss", "gamma")
+    assert result.exit_code == 1
+    assert "loss='gamma' needs positive targets, but y contains 0" in result.stderr
+    result = run("fit", "people.csv", "-y", "city", "-o", "m.lssvm", "--loss", "poisson")
+    assert result.exit_code == 1
+    assert "--task classification" in result.stderr
+
+
 def write_raw(folder):
     """Prices, dates and booleans as text, in CSV and as dates of Parquet; the last column is the target."""
     from pyarrow import csv, parquet, table

@@ -34,6 +34,36 @@ def test_task_is_guessed_from_the_target(folder, values, task, labels):
     assert any(remark.startswith(f"task: {task}") for remark in remarks)
 
 
+COUNTS = [0] * 30 + [1] * 25 + [2] * 10 + [3] * 4 + [4] * 1
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "task", "labels"),
+    [
+        (COUNTS, {}, "count", ""),
+        (COUNTS, {"task": "classification"}, None, "number"),
+        (COUNTS, {"task": "regression"}, None, ""),
+        ([v for v in COUNTS if v < 3], {}, "classification", "number"),  # too few
+        ([v for v in COUNTS if v != 2], {}, "classification", "number"),  # a number is missing
+        ([v + 1 for v in COUNTS], {}, "classification", "number"),
+        ([v % 5 for v in range(70)], {}, "classification", "number"),  # all are as frequent
+        ([*COUNTS, *range(20)], {}, "regression", ""),
+        ([v + 0.5 for v in COUNTS] * 9, {}, "regression", ""),
+    ],
+)
+def test_counts_are_not_taken_for_classes(folder, values, options, task, labels):
+    rows = lines([(f"{i}.5", str(v)) for i, v in enumerate(values)], ("x", "y"))
+    roles, _, remarks = planned(rows, folder, **options)
+    said = [remark for remark in remarks if remark.startswith("task:")]
+    assert roles.labels == labels
+    assert roles.are_counts == (task == "count")
+    assert len(said) == (task is not None)
+    if task is not None:
+        assert said[0].startswith(f"task: {task}")
+        assert ("--task" in said[0]) == (task == "count" or min(values) == 0 or bool(labels))
+    assert planned(rows, folder, task="count")[0].are_counts
+
+
 @pytest.mark.parametrize(
     ("values", "hint"),
     [

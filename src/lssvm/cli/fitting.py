@@ -29,7 +29,7 @@ MEMORY_TABLE = Path("/proc/meminfo")
 CHUNK_BYTES = 1 << 25  # of encoded rows
 WORKING_COLUMNS = 2000  # a fit with a basis holds about so many arrays with one number per row
 CODINGS = click.Choice(["auto", "one-vs-rest", "one-vs-one"])
-LOSSES = click.Choice(["auto", "squared", "squared_hinge", "logistic"])
+CLASS_LOSSES, LINKED = ("auto", "squared", "squared_hinge", "logistic"), ("poisson", "gamma")
 SCALES = click.Choice(["auto", "identity", "log", "power"])
 ROBUST = click.Choice(["hampel", "huber", "logistic", "myriad"])
 ABSENT = "A further mark of missing cells, e.g. unknown; may be repeated."
@@ -38,6 +38,8 @@ MISSING = "Fill in missing cells, or drop their rows."
 GROUP = "Leave out the rows with the same value of this column together: for predictions of new groups."
 TIME = "Leave out ten blocks of rows in the order of this column: for forecasts."
 PICTURE = "File for the picture; its extension determines the format."
+TASK = "Inferred by default; count means --loss poisson."
+LOSS = "poisson (counts, rates) or gamma (positive targets), else that of a classifier; chosen by default."
 SCALE = "Scale on which numbers are predicted; for skewed ones, chosen by leave-one-out by default."
 CODING = "How several classes are separated; chosen by leave-one-out by default."
 
@@ -47,7 +49,7 @@ CODING = "How several classes are separated; chosen by leave-one-out by default.
 @click.option("-y", "--target", required=True, metavar="COLUMN", help="The column to predict.")
 @click.option("-o", "--output", required=True, metavar="MODEL", type=FILE, help="File for the model.")
 @click.option("--report", "page", metavar="HTML", type=FILE, help="Also write a report.")
-@click.option("--task", type=click.Choice(["regression", "classification"]), help="Inferred by default.")
+@click.option("--task", type=click.Choice(["regression", "count", "classification"]), help=TASK)
 @click.option("--drop", multiple=True, metavar="COLUMN", help="A column to ignore; may be repeated.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="A categorical column; may be repeated.")
 @click.option("--na", multiple=True, metavar="TEXT", help=ABSENT)
@@ -56,7 +58,7 @@ CODING = "How several classes are separated; chosen by leave-one-out by default.
 @click.option("--time", metavar="COLUMN", help=TIME)
 @click.option("--missing", type=click.Choice(["fill", "drop"]), default="fill", show_default=True, help=MISSING)
 @click.option("--robust", type=ROBUST, help="Give less weight to outliers.")
-@click.option("--loss", type=LOSSES, help="Loss of a classifier; chosen by leave-one-out by default.")
+@click.option("--loss", type=click.Choice([*CLASS_LOSSES, *LINKED]), help=LOSS)
 @click.option("--coding", type=CODINGS, help=CODING)
 @click.option("--target-scale", "scale", type=SCALES, help=SCALE)
 @program.reading_options
@@ -81,14 +83,18 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     parameters = {name: given for name in ("loss", "coding", "robust", "merge_text") if (given := options.pop(name))}
     scale = options.pop("scale")
     source = open_table(data, **options)
+    if parameters.get("loss") in LINKED:
+        columns["task"] = columns["task"] or "regression"
     roles, scans, remarks = plan(source, target, **columns)
     for remark in remarks:
         say(remark)
     read = perf_counter()
-    misplaced = [] if roles.labels else [option for option in ("loss", "coding") if option in parameters]
-    if misplaced:
+    misplaced = [name for name in ("loss", "coding") if parameters.get(name) not in (None, "squared", *LINKED)]
+    if misplaced and not roles.labels:
         what = f"is for classification, but {target!r} contains numbers to predict"
         raise click.UsageError(f"--{misplaced[0]} {what}: omit it, or use --task classification.")
+    if roles.are_counts:
+        parameters.setdefault("loss", "poisson")
     if scale and roles.labels:
         what = f"is for numbers, but {target!r} contains classes"
         raise click.UsageError(f"--target-scale {what}: omit it, or use --task regression.")
@@ -97,7 +103,7 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     raised = _learn(model, rows, scans)
     seconds = {"read and check the table": read - start, "fit and tune": perf_counter() - read}
     file = source.name if data == "-" else os.path.basename(os.path.abspath(data))
-    task = "classification" if roles.labels else "regression"
+    task = "classification" if roles.labels else "count" if model.loss == "poisson" else "regression"
     model.table_ = {"target": target, "task": task, "source": file, "model": output.name, "row": source.first_row}
     left_out = roles.group or (roles.time and f"blocks of {roles.time}")
     model.table_ |= {"group": left_out} if left_out else {}

@@ -51,7 +51,7 @@ def model_facts(model: Any) -> dict[str, Any]:
     if dropped:
         result["dropped columns"] = dropped
     names = {"rmse": "RMSE", "mae": "MAE", "r2": "R2", "error_rate": "error rate", "log_loss": "log loss"}
-    names |= {"brier": "Brier score", "crps": "CRPS"}
+    names |= {"brier": "Brier score", "crps": "CRPS", "deviance": "mean deviance"}
     with suppress(ValueError):
         left = "group" if "group" in table else "one"
         result |= {f"leave-{left}-out {names.get(name, name)}": value for name, value in diagnose.scores(model).items()}

@@ -13,12 +13,13 @@ import numpy as np
 
 from ..persist import load
 from ..progress import counted
-from ..tables.cells import ABSENT, MOST_LABELS, ColumnScan, is_number, texts_of
+from ..tables.cells import ABSENT, MOST_LABELS, ColumnScan, is_number, number_of, texts_of
 from ..tables.formats import Evidence, Format
 from .program import progress_line
 from .reading import BATCH_CELLS, Batch, Source, TableError, odd_cells, open_table, plain_name, quoted
 
 MOST_CLASSES = 10  # integers with at most this many distinct values are classes
+RARE = 0.05  # whole numbers from 0 on may be counts if the largest is in a smaller share of the rows
 REPEATED = 5  # integers with as many rows per distinct value may be classes: 3 of 29 public regression tables
 FITTING = "correct it, or leave the cell empty"
 BLOCKS = 10  # of rows in the order of time
@@ -35,6 +36,7 @@ class Roles:
     formats: dict[Any, Format]  # by name: how texts are read as numbers or dates
     group: str | None = None  # the column whose rows with the same value are left out together
     time: str | None = None  # the column in whose order blocks of rows are left out
+    are_counts: bool = False  # the targets, in regression
 
     @classmethod
     def of(cls, model: Any) -> Roles:
@@ -202,7 +204,12 @@ def plan(
     for name in times:
         if scans[name].missing or not scans[name].is_number:
             raise TableError(f"--time: column {name!r} of {source.name} needs a number or a date in every row.")
-    labels = _labels(source, target, scans[target], task, remarks)
+    are_counts = task == "count" or (task is None and _are_counts(scans[target]))
+    if task is None and are_counts:
+        other = "--task classification treats them as classes, --task regression minimises squared errors"
+        remarks.append(f"task: count ({target!r} has whole numbers from 0 on, large ones rarely; {other})")
+    kind = "regression" if are_counts else task
+    labels = _labels(source, target, scans[target], kind, remarks)
     useless: dict[str, list[str]] = {}  # by the reason; the others have none
     for name in names:
         useless.setdefault(_useless(name, scans[name]), []).append(name)
@@ -222,7 +229,17 @@ def plan(
     if scans[target].missing:
         remarks.append(f"rows without a value of {target!r} are dropped: {scans[target].missing}")
     formats = {name: scans[name].format for name in (target, *inputs, *times) if scans[name].format is not None}
-    return Roles(target, labels, inputs, {target: scans[target].values or ()}, formats, group, time), scans, remarks
+    known: dict[Any, Collection[Any]] = {target: scans[target].values or ()}
+    return Roles(target, labels, inputs, known, formats, group, time, are_counts), scans, remarks
+
+
+def _are_counts(column: ColumnScan) -> bool:
+    """Whether all whole numbers from 0 to at least 3 occur, so few that they may be classes, and the last is rare."""
+    values, last = dict(column.values or {}), column.extremes[1]
+    plain = column.is_number and column.odd == column.truths == 0 and column.whole
+    if not plain or not 4 <= len(values) <= MOST_CLASSES or column.extremes != (0.0, len(values) - 1.0):
+        return False
+    return sum(size for value, size in values.items() if number_of(value) == last) < RARE * column.present
 
 
 def _understand(source: Source, scans: dict[str, ColumnScan], target: str, task: str | None) -> None:
@@ -257,6 +274,7 @@ def _labels(source: Source, target: str, column: ColumnScan, task: str | None, r
         if task is None:
             repeated = values is not None and (len(values) <= MOST_CLASSES or rows >= REPEATED * len(values))
             hint = "; if these are classes, use --task classification" if whole and repeated else ""
+            hint += "; if they are counts, use --task count" if whole and column.extremes[0] == 0 else ""
             remarks.append(f"task: regression ({target!r} has {_number_of(values)} distinct numbers{hint})")
         return ""
     assert values is not None  # otherwise there are too many classes

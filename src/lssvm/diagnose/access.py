@@ -117,11 +117,11 @@ def least_squares_problem(model: Any, what: str) -> Problem:
     check_single(model, what)
     check_scale(model, what)
     problem = model.fitted_.problem
-    if problem is None and not model.fitted_.is_least_squares:
-        raise NotKnown(
-            f"{what} is defined for loss='squared', coding='one-vs-rest'; this model was fitted with "
-            f"loss={model.loss!r}, coding={model.coding!r}."
-        )
+    if not model.fitted_.is_least_squares:
+        needed, given = "loss='squared'", f"loss={model.loss!r}"
+        if is_classifier(model):
+            needed, given = f"{needed}, coding='one-vs-rest'", f"{given}, coding={model.coding!r}"
+        raise NotKnown(f"{what} is defined for {needed}; this model was fitted with {given}.")
     if problem is None:
         raise NotKnown(f"{what} needs the training rows, which a model does not keep after partial_fit or fit_chunks.")
     if problem.coefficients is not None:

@@ -360,9 +360,10 @@ def _intervals_of(model: Any, X: Any, y: Any, coverage: float, output: int) -> t
     if X is None or y is None:
         found, table = distribution(model), model.fitted_.members[0].training
         inputs, targets = (arrays.to_numpy(values)[table.rows] for values in (table.X, table.y))
-        centre, half = found.model.scaled(targets) - found.residuals, found.loo_half_widths(coverage)
+        size, roots = found.loo_half_widths(coverage), found.model.roots
+        centre, half = found.model.scaled(targets) - found.residuals / roots, size / roots
         low, middle, high = (found.model.ends(end)[:, output] for end in (centre - half, centre, centre + half))
-        return inputs, middle, (np.abs(found.residuals) <= half)[:, output], high - low
+        return inputs, middle, (np.abs(found.residuals) <= size)[:, output], high - low
     ends = arrays.to_numpy(model.predict_interval(X, coverage))
     targets = np.asarray(arrays.to_numpy(y), dtype=float)
     ends, targets, predicted = (

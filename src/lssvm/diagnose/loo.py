@@ -17,7 +17,7 @@ from ..estimators.layout import LooValues
 from ..estimators.layout import class_codes as codes_of
 from ..estimators.regressor import distribution
 from ..problem import Problem
-from ..tune.choose_C import class_errors
+from ..tune.choose_C import class_errors, mean_deviance
 from .access import NotKnown, check_fitted, least_squares_problem
 
 RARE = 0.1  # share of the rows; of more than five classes, half of an even share
@@ -88,6 +88,8 @@ def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
 def scores(model: LSSVR | LSSVC) -> dict[str, float]:
     """Leave-one-out scores: RMSE, MAE, R2 and CRPS for regression; error rate, log loss, Brier score for classes.
 
+    For a loss of counts or positive targets, the mean deviance takes the place of CRPS.
+
     CRPS is the continuous ranked probability score of the predictive distribution (see `LSSVR.predict_quantiles`), the
     mean absolute error of a distribution, averaged over the outputs. Its first computation fits the size of the noise,
     as `predict_interval` does. Rows are weighted by the sample weights as given. Robust weights, class weights and the
@@ -101,7 +103,7 @@ def scores(model: LSSVR | LSSVC) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        Keys ``rmse``, ``mae``, ``r2``, ``crps`` or ``error_rate``, ``log_loss``, ``brier``.
+        Keys ``rmse``, ``mae``, ``r2``, ``crps`` or ``deviance``; or ``error_rate``, ``log_loss``, ``brier``.
 
     Examples
     --------
@@ -113,10 +115,13 @@ def scores(model: LSSVR | LSSVC) -> dict[str, float]:
     """
     rows = loo_values(model)
     if not is_classifier(model):
+        found = number_scores(rows.actual, rows.predicted, rows.given)
+        if model.loss != "squared":
+            return {**found, "deviance": mean_deviance(model.loss, rows.actual, rows.predicted, rows.given)}
         table = model.fitted_.members[0].training
         weights = arrays.to_numpy(table.weights)[table.rows]
         crps = np.average(distribution(model, search=False).loo_crps(), axis=0, weights=weights)
-        return {**number_scores(rows.actual, rows.predicted, rows.given), "crps": float(np.mean(crps))}
+        return {**found, "crps": float(np.mean(crps))}
     return class_scores(*loo_probabilities(model), rows.given)
 
 

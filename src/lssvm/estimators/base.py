@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,6 +19,7 @@ from .. import arrays, progress
 from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks, lazily
 from ..kernels import Additive
+from ..losses import LOG_LINKS
 from ..problem import Problem, refit_stably, warn_of_rounding
 from ..rules import Flag, check_parameters
 from ..stream.sources import label_totals
@@ -169,6 +170,9 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.pairwise = getattr(self.kernel, "is_precomputed", False)
         tags.input_tags.allow_nan = not tags.input_tags.pairwise
         tags.array_api_support = True
+        loss: Any = getattr(self, "loss", None)
+        tags.target_tags.positive_only = loss in LOG_LINKS
+        tags.target_tags.multi_output = isinstance(self, RegressorMixin) and loss == "squared"
         return tags
 
     def set_params(self, **params: Any) -> Self:
@@ -258,12 +262,16 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
 
         `given` are the sample weights.
         """
+        first = problems[0]
+        if first.loss != "squared":
+            planning.check_loss(self, f"loss={first.loss!r}", "loss='squared'", grouped=first.row_groups is not None)
         last = progress.expect(lambda: len(problems) * planning.most_to_solve(problems[0]))
         ready = planning.with_bases(problems, self.steps if steps is None else steps, is_default=self.kernel is None)
         known, found = tune_members(ready), []
         with last:
             for place, problem in known.items():
-                tuned = None if self.C is not None or ready[place].is_known else problem.replace(fitted=None)
+                chosen = self.C is None and problem.loss == "squared" and not ready[place].is_known
+                tuned = problem.replace(fitted=None) if chosen else None
                 fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths or problem.target is not None)
                 problem, fit = refit_stably(problem, fit, planning.retuned)
                 describe(problem, fit)
@@ -271,7 +279,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
                 if target is not None:
                     target = target.smeared(*map(arrays.to_numpy, (fit.loo_residuals, fit.weights)))
                 parts = {"path": planning.main_path(problem), "sample_weight": given, "targets": targets}
-                parts["target"] = target
+                parts |= {"target": target, "loss": problem.loss}
                 rows = arrays.take(problem.X, problem.rows)
                 member = Member.of(layout, fit, problem.asked, rows, problem=problem.replace(fitted=None), **parts)
                 found.append((member if targets is None else member.completed(), tuned))

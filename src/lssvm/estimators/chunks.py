@@ -56,10 +56,11 @@ def refuse_other_losses(model: Any, what: str, error: type[Exception], suffix: s
     """Raise an error unless sums over rows give the model: those of least squares, one class against the rest."""
     loss, coding = getattr(model, f"loss{suffix}", "squared"), getattr(model, f"coding{suffix}", "auto")
     if loss not in ("auto", "squared") or coding not in ("auto", "one-vs-rest"):
-        raise error(
-            f"{what} adds sums over rows, which give least squares, one class against the rest, got loss={loss!r}, "
-            f"coding={coding!r}: write loss='squared', coding='one-vs-rest', or use fit on all rows."
-        )
+        rest = given = remedy = ""
+        if isinstance(model, ClassifierMixin):
+            rest, given, remedy = ", one class against the rest", f", coding={coding!r}", ", coding='one-vs-rest'"
+        sums = f"{what} adds sums over rows, which give least squares{rest}, got loss={loss!r}{given}"
+        raise error(f"{sums}: write loss='squared'{remedy}, or use fit on all rows.")
 
 
 class ChunkedLSSVM(BaseLSSVM):

@@ -17,10 +17,10 @@ from ..arrays import Array, cached_property
 from ..coding import CODINGS, couple, pair_slope
 from ..intervals.classes import calibrate, probabilities
 from ..intervals.jackknife import searched_again, widths_with_few_rows
-from ..intervals.loo import FittedLoo, LooModel, SampledLoo
+from ..intervals.loo import LooModel, SampledLoo, loo_model
 from ..intervals.scale import NoiseScale, ScaleChoice
 from ..kernels import Additive, Kernel, Stack
-from ..losses import LOSSES
+from ..losses import LOG_LINKS, LOSSES
 from ..problem import ClassFit, Fit, Problem, class_numbers, lost_digits, solve_classes, warn_of_rounding
 from ..rules import number, one_of, row_weights, values
 from ..stream.sums import LooSample, Stream
@@ -61,7 +61,7 @@ class Member(Record):
     press: float | None = None  # if it is not that of the rows kept
     target: TargetScale | None = None  # of what f approximates, if that is not the targets as given
     coding: Annotated[str, one_of(*CODINGS)] = "one-vs-rest"
-    loss: Annotated[str, one_of(*LOSSES)] = "squared"
+    loss: Annotated[str, one_of(*LOSSES, *LOG_LINKS)] = "squared"
     slopes: Annotated[Array, values("slopes")] | None = None  # from decision values to probabilities
     sample: LooSample | None = None  # after `fit_chunks`
     stream: Stream | None = None  # after `partial_fit`
@@ -84,9 +84,9 @@ class Member(Record):
 
     # Predictions ------------------------------------------------------------------------------------------------------
     def evaluate(self, X: Array) -> Array:
-        """f(x) of encoded rows, (rows, outputs); if f approximates targets on another scale, their means."""
+        """Predictions for encoded rows, (rows, outputs): f(x), its exponential or means of targets on another scale."""
         points, coef, intercept = (arrays.like(a, X) for a in (self.fit.points, self.fit.coef, self.fit.intercept))
-        f = self.fit.kernel.dot(X, points, coef) + intercept
+        f = self.fit.response(self.fit.kernel.dot(X, points, coef) + intercept)
         if not bool(arrays.namespace(f).all(arrays.namespace(f).isfinite(f))):
             raise ValueError(OVERFLOW)
         return f if self.target is None else same_kind(self.target.mean(arrays.to_numpy(f)), X)
@@ -253,12 +253,12 @@ class Member(Record):
         """The leave-one-out values behind all intervals; kept between calls unless they need much memory."""
         problem, fit = self.problem, self.fit
         if problem is not None and 8 * len(problem.rows) * fit.points.shape[0] > KEPT_BYTES:
-            return FittedLoo(problem, fit)
+            return loo_model(problem, fit)
         return self.kept_loo_model
 
     @cached_property
     def kept_loo_model(self) -> LooModel:
-        return SampledLoo(self.known_sample, self.fit) if self.problem is None else FittedLoo(self.problem, self.fit)
+        return SampledLoo(self.known_sample, self.fit) if self.problem is None else loo_model(self.problem, self.fit)
 
     @cached_property
     def training(self) -> Problem:

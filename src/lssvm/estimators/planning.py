@@ -16,7 +16,7 @@ from ..arrays import Array, ArrayLike
 from ..coding import CODINGS, pair_work
 from ..intervals.jackknife import fold_labels
 from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Stack, as_kernel
-from ..losses import LOSSES
+from ..losses import LOSSES, NUMBER_LOSSES
 from ..problem import CHECKED_ROWS, Problem, Step
 from ..progress import work
 from ..robust import WeightFunction, as_weight_function
@@ -85,6 +85,7 @@ Verbosity = Annotated[
 ]
 Coding = Annotated[str, one_of("auto", *CODINGS)]
 LossName = Annotated[str, one_of("auto", *LOSSES)]
+NumberLoss = Annotated[str, one_of(*NUMBER_LOSSES)]
 Target = Annotated[
     Any,
     one_of("auto", "identity", *NAMES)
@@ -115,6 +116,7 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
     C = None if model.C is None else float(model.C)
     robust, groups = as_weight_function(model.robust), None if columns is None else columns.groups
     shared = {"robust": robust, "classification": classification, "groups": groups}
+    shared["loss"] = "squared" if classification else model.loss
     problem = Problem(kernel, X, table.targets, weights, C=C, asked=(kernel, C), **shared)
     if table.groups is not None:
         problem = problem.replace(row_groups=fold_labels(table.groups, problem, "groups"))
@@ -124,9 +126,11 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
         kernel = default_portfolio(problem)
     parts = kernel.parts if kernel.is_stack else [kernel]
     problems, target = [problem.replace(kernel=part, asked=(part, C)) for part in parts], getattr(model, "target", None)
-    if target == "auto" and is_default:
+    if target == "auto" and is_default and problem.loss == "squared":
         return problems + scaled_members(problems), True
     if target not in (None, "auto", "identity"):
+        if problem.loss != "squared":
+            raise ValueError(f"target={target!r} is for loss='squared', got loss={problem.loss!r}: omit one of them.")
         if chunked:
             what = f"target={target!r} needs all rows at once"
             raise ValueError(f"{what}: use fit, or transform the targets of the chunks.")
@@ -162,6 +166,7 @@ def with_best_scales(model: Any, table: Table) -> Table:
     if model.kernel is not None:
         return table
     problem = plan(model, table)[0][0]
+    problem = problem if problem.loss == "squared" else problem.stabilised()
     units = long_tail_units(problem)
     if not units.any():
         return table
@@ -238,18 +243,23 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
     if steps is not None:
         return [run_steps(problem, steps) for problem in problems]
     dense = len(problems[0].rows) <= DENSE_ROWS or problems[0].kernel.is_precomputed
+    if problems[0].loss != "squared":  # the steps see targets whose variances are the same
+        first = problems[0]
+        ready = with_bases([problem.stabilised() for problem in problems], steps, is_default=is_default)
+        return [own.replace(loss=first.loss, y=first.y, weights=first.weights) for own in ready]
     first = problems[0] if dense else Random(random_state=0)(problems[0])
     if first.is_known and len(problems) > 1:
         first = first.replace(fitted=first.solve())
     scaled = [problem for problem in problems if problem.target is not problems[0].target]
-    count = len(problems) - len(scaled)
+    problems = problems[: len(problems) - len(scaled)]
+    count = len(problems)
     if is_default:
         count = max(1, int(MOST_WORK / (len(first.rows) * float(first.basis_size) ** 2)))
         if first.fitted is not None:
             parts = map(arrays.to_numpy, (first.y, first.fitted.loo_residuals, first.weights))
             count = 1 if unexplained(*parts) < EXPLAINED else count
     ready, columns, most = [first], first.X.shape[1], first.basis_size // 2
-    for problem in [*problems[1:count], *scaled]:
+    for problem in [*problems[1:count], *(scaled if count > 1 else [])]:
         points = problem.kernel.spanning_points(columns) if columns <= most else None  # at least a point per column
         if points is None or points.shape[0] > most:
             ready.append(problem.replace(support=first.support, points=first.points))
@@ -291,21 +301,12 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
     two = problem.y.shape[1] == 1
     squares = model.loss in ("auto", "squared") and (two or model.coding in ("auto", "one-vs-rest"))
     asked = model.loss == "squared" and (two or model.coding == "one-vs-rest")
-    steps = model.steps if isinstance(model.steps, Sequence) else ()
-    ties = [step for step in steps if getattr(step, "needs_squares", False)]
-    chooses = any(isinstance(step, LeaveOneOut) for step in steps)
+    ties, chooses = tied_steps(model), any(isinstance(step, LeaveOneOut) for step in model.steps or ())
     grouped = problem.row_groups is not None
     if squares and (asked or problem.is_known or problem.robust is not None or ties or chooses or grouped):
         return None
-    what = f"loss={model.loss!r}, coding={model.coding!r}"
-    if grouped:
-        remedy = "write loss='squared', coding='one-vs-rest', or fit without groups."
-        raise ValueError(f"groups are left out for the squared loss only, got {what}: {remedy}")
-    if problem.robust is not None:
-        raise ValueError(f"robust weights are defined for the squared loss only, got {what}: set robust=None.")
-    if ties:
-        remedy = "write loss='squared', coding='one-vs-rest', or use another step of lssvm.sparsify."
-        raise ValueError(f"{type(ties[0]).__name__} is defined for the squared loss only, got {what}: {remedy}")
+    given, remedy = f"loss={model.loss!r}, coding={model.coding!r}", "loss='squared', coding='one-vs-rest'"
+    check_loss(model, given, remedy, grouped=grouped)
     if problem.is_known:  # nothing is searched
         return (model.coding.replace("auto", "one-vs-rest"),), (model.loss.replace("auto", "squared"),)
     if squares and math.comb(problem.y.shape[1], 2) > MOST_PAIRS:
@@ -313,6 +314,25 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
     codings = ("one-vs-one", "one-vs-rest") if model.coding == "auto" else (model.coding,)
     losses = tuple(LOSSES) if model.loss == "auto" else (model.loss,)
     return codings, losses
+
+
+def tied_steps(model: Any) -> list[Any]:
+    """The steps that are defined for the squared loss only."""
+    return [step for step in model.steps or () if getattr(step, "needs_squares", False)]
+
+
+def check_loss(model: Any, given: str, remedy: str, *, grouped: bool) -> None:
+    """Raise ValueError if another loss is combined with groups, robust weights or steps that need the squared one.
+
+    `given` are the arguments that ask for such a loss, and `remedy` those to write instead.
+    """
+    if grouped:
+        raise ValueError(f"groups are left out for the squared loss only, got {given}: write {remedy}, or no groups.")
+    if model.robust is not None:
+        raise ValueError(f"robust weights are defined for the squared loss only, got {given}: set robust=None.")
+    for step in tied_steps(model):
+        what = f"{type(step).__name__} is defined for the squared loss only, got {given}"
+        raise ValueError(f"{what}: write {remedy}, or use another step of lssvm.sparsify.")
 
 
 def with_class_basis(problem: Problem, coding: str, loss: str) -> Problem:

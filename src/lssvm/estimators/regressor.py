@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.base import RegressorMixin
 
 from .. import arrays
 from ..arrays import Array, ArrayLike
@@ -28,7 +28,7 @@ from .validation import check_columns, check_coverage, encoded_rows, require_loo
 METHODS = ("auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+")
 
 
-class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
+class LSSVR(RegressorMixin, ChunkedLSSVM):
     """Least-squares support vector regression (kernel ridge regression with an unpenalised bias).
 
     Minimises ``1/2 beta' K beta + C/2 sum_i v_i (y_i - f(x_i))^2`` with ``f(x) = sum_j beta_j k(x, x_j) + b``; b is not
@@ -68,6 +68,11 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         member with the "power" scale to the default stack if there is one target that is never negative and skewed (an
         exponent below 1/2, and a significantly larger likelihood), with the weight that leave-one-out on the scale of y
         gives it; otherwise it is "identity", as with a given kernel, C, steps or robust, and in fits on chunks.
+    loss : {"squared", "poisson", "gamma"}
+        What replaces the squares: half the deviance of counts or rates ("poisson") or of positive targets whose
+        standard deviation is proportional to their mean ("gamma"). Then f is the logarithm of the mean, predictions
+        are exp(f(x)) > 0, and widths and C minimise the leave-one-out deviance. For rates ``y = counts/exposure``, give
+        the exposure as `sample_weight`, as for `sklearn.linear_model.PoissonRegressor`.
     verbose : int or bool
         1 shows the progress of fits that take longer than half a second in a line on standard error; 0 shows nothing.
 
@@ -136,11 +141,13 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         robust: planning.Weighting | None = None,
         categorical_features: planning.ColumnNames | None = "from_dtype",
         merge_text: Flag = False,
+        loss: planning.NumberLoss = "squared",
         target: planning.Target = "auto",
         verbose: planning.Verbosity = 0,
     ) -> None:
         columns: Any = {"categorical_features": categorical_features, "merge_text": merge_text}
         super().__init__(kernel, C, steps=steps, robust=robust, verbose=verbose, **columns)
+        self.loss = loss
         self.target = target
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, Array, np.ndarray]:
@@ -157,14 +164,28 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         if not largest <= 1e150:
             raise ValueError(f"y contains values as large as {largest:.3g}, whose squares may overflow: rescale y.")
         targets = y[:, None] if y.ndim == 1 else y
+        if self.loss != "squared":
+            self._check_link(arrays.to_numpy(targets), weights)
         if targets.shape[1] != layout.outputs:
             found = counted(targets.shape[1], "output")
             raise ValueError(f"y has {found}, but the model was fitted with {layout.outputs}: give the same outputs.")
         return layout, X, targets, weights
 
+    def _check_link(self, y: np.ndarray, weights: np.ndarray) -> None:
+        """Raise ValueError for targets whose means have no logarithm."""
+        loss, wrong = f"loss={self.loss!r}", (y < 0) | (y <= 0) * (self.loss == "gamma")
+        if y.shape[1] != 1:
+            raise ValueError(f"{loss} takes one target, but y has {y.shape[1]} columns: fit one model for each.")
+        if wrong.any():
+            row, kind = int(np.argmax(wrong)), "positive" if self.loss == "gamma" else "non-negative"
+            remedy = "remove such rows, or use loss='squared'" if y[row] < 0 else "use loss='poisson'"
+            raise ValueError(f"{loss} needs {kind} targets, but y contains {y[row, 0]:.6g} in row {row}: {remedy}.")
+        if len(y) and not (y[weights > 0] > 0).any():
+            raise ValueError(f"{loss}: all targets of positive weight are 0, whose mean has no logarithm.")
+
     @on_rows
     def predict(self, X: ArrayLike) -> Array:
-        """Predict the targets f(x).
+        """Predict the targets: f(x) or, with a log link, exp(f(x)).
 
         Parameters
         ----------
@@ -349,6 +370,7 @@ class LSSVR(MultiOutputMixin, RegressorMixin, ChunkedLSSVM):
         """
         model = self._loo_model()
         searched = self._search_again(labels) if search else None
+        searched = None if searched is None else model.rescaled(searched)
         residuals = model.residuals if searched is None else searched
         fitted, scale = self.fitted_, None
         if method != "jackknife+":  # the size of the noise as a function of x; None if there is no noise

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..coding import SURE
+from ..losses import LOG_LINKS
 from ..tune.constants import chosen_widths
 from ..tune.leave_one_out import average_weights, mixture_weights, residuals_of_folds, weighs_by_folds
 
@@ -25,6 +26,9 @@ def weigh_members(members: Sequence[Any], given: Sequence[float] | None) -> tupl
         losses = -np.log(np.vstack([own, found @ own]))
     else:
         residuals = np.stack([one.residuals for one in rows])
+        if members[0].loss in LOG_LINKS:  # in units of the standard deviations of the targets
+            means = np.mean([one.predicted for one in rows], axis=0)
+            residuals = residuals / means ** (0.5 * LOG_LINKS[members[0].loss].power)
         if found is None and all(problems) and weighs_by_folds(problems):
             found = average_weights(residuals_of_folds(problems), weights)
         elif found is None:

@@ -110,6 +110,7 @@ class ModelContent:
     single: bool  # a prediction or decision value is a number, not a list
     decisions: int  # number of decision values (or predictions) of a row
     mixes: bool  # the decision values are 2 p - 1
+    log_link: bool  # regression averages the exponentials of the outputs
 
     @property
     def width(self) -> int:
@@ -158,6 +159,7 @@ def read_model(model: Any) -> ModelContent:
     classes = None if layout.classes is None else _labels(layout.classes)
     mixes = layout.classes is not None and (fitted.is_stack or fitted.by_pairs)
     form: dict[str, Any] = {"columns": columns, "names": names, "single": layout.single, "decisions": layout.outputs}
+    form["log_link"] = fitted.fit.log_link
     return ModelContent(members, tables, classes=classes, inputs=inputs, mixes=mixes, **form)
 
 

@@ -53,7 +53,8 @@ def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
     parts = []
     for member in content.members:
         K = _kernel(member.kernel, X, content.tables[member.table], range(content.width))
-        parts.append(K @ member.coef + member.intercept[None, :])
+        f = K @ member.coef + member.intercept[None, :]
+        parts.append(f.exp() if content.log_link else f)
     weights = [member.weight for member in content.members]
     known, k = _known(graph, [X, *parts]), content.decisions
     if content.classes is None:

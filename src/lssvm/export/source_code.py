@@ -94,7 +94,8 @@ class SourceCode:
         if content.classes is None:
             scaled = [member.scale is not None for member in content.members]
             pairs = zip(scaled, members, strict=True)
-            lines = [self.fill("average_means" if way else "average_outputs", **own) for way, own in pairs]
+            plain = "average_exponentials" if content.log_link else "average_outputs"
+            lines = [self.fill("average_means" if way else plain, **own) for way, own in pairs]
             lines += [self.fill("bounds", **members[-1])] if scaled[-1] else []
             means = self.fill("means", **members[-1]) + "\n\n\n" if scaled[-1] else ""
             return self.fill("regression", means=means, average="\n".join(lines))

@@ -17,11 +17,11 @@ import scipy
 
 from .. import arrays
 from ..arrays import Array
-from ..kernels import Kernel
 from ..problem import Problem
 from ..tables import is_missing
 from ..tune import LeaveOneOut
 from ..tune.constants import chosen_widths
+from ..tune.leave_one_out import with_chosen_kernel
 from .loo import LooModel, ScaledLoo
 from .scale import NoiseScale
 
@@ -37,6 +37,9 @@ MORE = 0.75
 @dataclass(frozen=True)
 class Jackknife:
     """The predictive distribution of a model: the values f_(i)(x) + s_(i)(x) r_i/s_(i)(x_i) for its l training rows i.
+
+    These values are on the scale of the `LooModel`; what follows from them is on that of the targets, apart from
+    results for the training rows.
 
     `residuals` r (l, k) are those of the model, unless its search was repeated without folds. `scale` s is the size of
     the noise; without it, s is 1.
@@ -239,7 +242,9 @@ def searched_again(problem: Problem, labels: np.ndarray) -> np.ndarray:
     """
     y = arrays.to_numpy(problem.y)
     residuals = np.full_like(y, np.nan)
-    problem = _with_chosen_kernel(problem)
+    if problem.asked is not None:
+        kernel, C = problem.asked
+        problem = problem.replace(asked=(with_chosen_kernel(kernel, problem.kernel), C))
     for number in range(labels.max() + 1):
         fold = np.flatnonzero(labels == number)
         others = np.setdiff1d(problem.rows, fold)
@@ -252,19 +257,6 @@ def searched_again(problem: Problem, labels: np.ndarray) -> np.ndarray:
             fit = LeaveOneOut()(problem.subset(others)).solve(loo=False)
         residuals[fold] = y[fold] - arrays.to_numpy(fit.predict(arrays.take(problem.X, fold)))
     return residuals
-
-
-def _with_chosen_kernel(problem: Problem) -> Problem:
-    """The problem with the kernel that was chosen in place of a `Choice` as the one that is asked for."""
-    if problem.asked is None or not problem.asked[0].is_choice:
-        return problem
-    alike = (part for part in problem.asked[0].parts if _form(part) == _form(problem.kernel))
-    return problem.replace(asked=(next(alike, problem.kernel), problem.asked[1]))
-
-
-def _form(kernel: Kernel) -> tuple[Any, ...]:
-    """What two kernels have in common that differ in their widths."""
-    return type(kernel), getattr(kernel, "nu", None), getattr(kernel, "degree", None), *map(_form, kernel.parts)
 
 
 def fold_labels(folds: Any, table: Problem, name: str = "folds") -> np.ndarray:

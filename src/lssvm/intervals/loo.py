@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import Array, cached_property
+from ..losses import LOG_LINKS, LogLink
 from ..problem import Factor, Fit, Problem
 from ..stream.sums import LooSample
 from ..targets import TargetScale
@@ -23,12 +24,14 @@ NOT_LINEAR = (
 class LooModel:
     """A model, and the models without each of its l rows of positive weight; k outputs.
 
-    C, kernel, basis and weights are held fixed, so that f is linear in the targets.
+    C, kernel, basis and weights are held fixed, so that f is linear in the targets. With another loss than the squared
+    one, residuals and predictions are on the scale of `scaled`.
     """
 
     fit: Fit
     results: Any  # which holds per-sample results,
     rows: Any  # and which of them are those of the l rows
+    roots: Any = 1.0  # of the sample weights (l, 1), if residuals are multiplied by them
 
     @cached_property
     def residuals(self) -> np.ndarray:
@@ -57,9 +60,13 @@ class LooModel:
         """f(x), (m, k)."""
         return arrays.to_numpy(self.fit.predict(X))
 
+    def rescaled(self, residuals: np.ndarray) -> np.ndarray:
+        """Residuals of the targets of the rows, on the scale of the model."""
+        return residuals
+
     def smoother(self, X: Array) -> np.ndarray:
         """df(x)/dy_i, (m, l)."""
-        raise NotImplementedError
+        raise ValueError("This needs loss='squared': use predict_interval with another method.")
 
     def predictions(self, X: Array) -> np.ndarray:
         """f_(i)(x) of new rows, (m, l, k)."""
@@ -70,9 +77,9 @@ class LooModel:
 
         They are (I - H_BB)^-1 e_B with B = {i, j}, (2, rows i, l, k). H_ji = H_ij v_i/v_j, because V H is symmetric.
         """
+        H = self.smoother(X)
         h, v = np.clip(self.leverage, 0.0, 1.0 - 1e-12), self.weights
         e = (1.0 - h)[:, None] * self.residuals
-        H = self.smoother(X)
         mirrored = H * (v[part, None] / v[None, :])
         determinant = ((1 - h[part, None]) * (1 - h[None, :]) - H * mirrored)[:, :, None]
         own = (1 - h[None, :, None]) * e[part, None, :] + H[:, :, None] * e[None, :, :]
@@ -195,6 +202,52 @@ class FittedLoo(LooModel):
 
 
 @dataclass(frozen=True)
+class LinkedLoo(LooModel):
+    """The leave-one-out values of a model of counts or positive targets.
+
+    They are those of the least-squares problem that is the last step of Newton's method. Residuals are multiplied by
+    the square roots of the sample weights, as if all rows had the weight 1.
+    """
+
+    step: FittedLoo
+    y: np.ndarray  # the targets of its rows
+    loss: type[LogLink]
+    roots: np.ndarray
+
+    def scaled(self, y: np.ndarray) -> np.ndarray:
+        return np.asarray(self.loss.stabilised(y))
+
+    def ends(self, values: np.ndarray) -> np.ndarray:
+        return np.asarray(self.loss.restored(values))
+
+    def rescaled(self, residuals: np.ndarray) -> np.ndarray:
+        means = np.maximum(self.y - residuals, np.finfo(float).tiny)  # the smallest may be lost in the residuals
+        return np.asarray(self.roots * (self.scaled(self.y) - self.scaled(means)))
+
+    @cached_property
+    def residuals(self) -> np.ndarray:
+        z = arrays.to_numpy(self.step.problem.y)[self.step.rows]
+        return self.rescaled(self.y - np.exp(z - self.step.residuals))
+
+    def predictions(self, X: Array) -> np.ndarray:
+        return self.scaled(np.exp(self.step.predictions(X)))
+
+    def folds(self, labels: np.ndarray) -> LinkedLoo:
+        return replace(self, step=self.step.folds(labels))
+
+
+def loo_model(problem: Problem, fit: Fit) -> LooModel:
+    """The leave-one-out values of the solution of a problem."""
+    if problem.loss == "squared":
+        return FittedLoo(problem, fit)
+    means = problem.y - fit.residuals
+    step = problem.working(arrays.namespace(means).log(means)).replace(C=fit.C)
+    _, _, y, weights = problem.positive_rows()
+    roots = np.sqrt(arrays.to_numpy(weights))[:, None]
+    return LinkedLoo(FittedLoo(step, step.solve()), arrays.to_numpy(y), LOG_LINKS[problem.loss], roots)
+
+
+@dataclass(frozen=True)
 class SampledLoo(LooModel):
     """A sample of l training rows, each left out of the model of all rows.
 
@@ -236,6 +289,18 @@ class StackedLoo(LooModel):
 
     def predict(self, X: Array) -> np.ndarray:
         return self._sum(lambda part: part.predict(X))
+
+    def __post_init__(self) -> None:
+        vars(self)["roots"] = self.parts[0].roots
+
+    def scaled(self, y: np.ndarray) -> np.ndarray:
+        return self.parts[0].scaled(y)
+
+    def ends(self, values: np.ndarray) -> np.ndarray:
+        return self.parts[0].ends(values)
+
+    def rescaled(self, residuals: np.ndarray) -> np.ndarray:
+        return self.parts[0].rescaled(residuals)
 
     def predictions(self, X: Array) -> np.ndarray:
         return self._sum(lambda part: part.predictions(X))

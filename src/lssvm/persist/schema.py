@@ -330,7 +330,7 @@ PATH: dict[str, Any] = {  # records of the steps
 LISTED = ("sizes", "rho", "zeta", "scores", "errors", "supports", "max_variation", "kept", "coef", "intercept")
 TABLE: dict[str, Any] = {  # what `report.to_html` is told about the fit
     **dict.fromkeys(("target", "source", "model", "group"), str),
-    "task": one_of("regression", "classification"),
+    "task": one_of("regression", "classification", "count"),
     **{"row": int, "dropped": [int], "warnings": [str], "seconds": SECONDS, "format": Format, "na": [str]},
 }
 OWN: dict[str, Any] = {"table_": table, "press_": float}  # attributes that are not in the record; the second: of Dask

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,8 +19,9 @@ from sklearn.utils import check_random_state
 
 from .. import arrays, progress, system
 from ..arrays import EPS, Array
+from ..losses import FAR, LOG_LINKS
 from ..progress import gradient_work, work
-from ..system import Solution, System, iterative
+from ..system import BinaryProblem, Solution, System, iterative
 from .record import Fit, ProblemRecord, warn_of_leverage
 from .whitening import Whitening, rounding_error
 
@@ -187,6 +188,8 @@ class Problem(ProblemRecord):
             )
         if self.coefficients is not None:
             return self.fit_of(C, Solution(*self.coefficients))
+        if self.loss != "squared":
+            return self._solve_by_newton(C)
         if not self.fits_memory and self.row_groups is None:
             fit = self._solve_in_blocks(C)
         elif not loo and self.is_dual and not self.reduced and arrays.is_numpy(self.X):
@@ -199,6 +202,45 @@ class Problem(ProblemRecord):
             weighted = self.replace(weights=self.weights * arrays.like(robust, self.weights), robust=None)
             fit = weighted.solve(loo=loo)
         return fit
+
+    def normalised(self) -> tuple[Self, float]:
+        """The problem of counts or positive targets with targets of mean 1 and the same C, and the mean of its own."""
+        y, weights = (arrays.to_numpy(a)[self.rows] for a in (self.y, self.weights))
+        unit = float(np.average(y[:, 0], weights=weights))
+        return self.replace(y=self.y / unit, weights=self.weights * unit ** (2.0 - LOG_LINKS[self.loss].power)), unit
+
+    def stabilised(self) -> Self:
+        """The problem of least squares with the same C, on the scale on which all targets have the same variance."""
+        scaled, _ = self.normalised()
+        return scaled.replace(loss="squared", y=LOG_LINKS[self.loss].stabilised(scaled.y))
+
+    def working(self, f: Array) -> Self:
+        """The problem of least squares that is a step of Newton's method from f, the logarithms of the means."""
+        loss = LOG_LINKS[self.loss](self.y)
+        curvature = loss.curvature(f)
+        y = f + loss.slope(f) / curvature
+        return self.replace(loss="squared", y=y, weights=self.weights * curvature[:, 0])
+
+    def binary(self) -> BinaryProblem:
+        """The problem of counts or positive targets for Newton's method; its targets should have mean 1."""
+        y = self.y[:, 0]
+        return BinaryProblem(0.0 * y + 1.0, self.weights, self.C or 1.0, LOG_LINKS[self.loss](y))
+
+    def _solve_by_newton(self, C: float) -> Fit:
+        """Minimise the loss of counts or positive targets; leave-one-out values are those of the last system."""
+        if self.is_dual:
+            check_memory(self.X.shape[0], 2, self.X)
+        inputs, whitening = self.binary_inputs()
+        scaled, unit = self.normalised()
+        found = scaled.binary().solve(inputs, dual=whitening is None)
+        coef, xp = found.coef[:, None], arrays.namespace(found.coef)
+        coef = arrays.take(coef, self.rows) if whitening is None else whitening.expand(coef)
+        # a value that is too large for squares is not infinite
+        means = (unit * xp.exp(xp.clip(f, None, FAR / 2))[:, None] for f in (found.decision, found.loo))
+        residuals, loo = (self.y - mean for mean in means)
+        intercept = xp.sum(coef[:0], axis=0) + found.intercept + math.log(unit)
+        parts = (self.basis_points, coef, intercept, residuals, found.leverage, loo)
+        return Fit(self.kernel, C, self.weights, self.basis_rows, *parts, log_link=True)
 
     def _solve_by_gradients(self, C: float) -> Fit | None:
         """Solve the dual system by preconditioned conjugate gradients; None if they do not converge.

@@ -16,9 +16,10 @@ from sklearn.utils import Bunch
 from .. import arrays
 from ..arrays import EPS, Array, NumericalError, cached_property
 from ..kernels import Kernel
+from ..losses import NUMBER_LOSSES
 from ..progress import counted
 from ..robust import WeightFunction
-from ..rules import Penalty, indices, row_weights, values
+from ..rules import Penalty, indices, one_of, row_weights, values
 from ..system import Solution
 from ..targets import TargetScale
 from .whitening import Whitening, whiten
@@ -54,10 +55,15 @@ class Fit:
     leverage: Annotated[Array, values("rows", finite=False, optional=True)]
     loo_residuals: Annotated[Array, values("rows", "targets", finite=False, optional=True)]
     rounding: float = field(default=0.0, metadata={"cached": True})  # see `rounding_error`; 0: not known
+    log_link: bool = False  # whether predictions are exp(f)
 
     def predict(self, X: Array) -> Array:
-        """f(x) for every row and output."""
-        return self.kernel.dot(X, self.points, self.coef) + self.intercept[None, :]
+        """The predictions for every row and output."""
+        return self.response(self.kernel.dot(X, self.points, self.coef) + self.intercept[None, :])
+
+    def response(self, f: Array) -> Array:
+        """The predictions that follow from f(x)."""
+        return arrays.namespace(f).exp(f) if self.log_link else f
 
 
 class Spreads(NamedTuple):
@@ -106,6 +112,9 @@ class ProblemRecord:
         penalised problem.
     classification : bool
         Whether the targets are coded classes.
+    loss : str
+        "squared" or, for a single output that is a count or positive, the name of one of `losses.LOG_LINKS`: f is then
+        the logarithm of the mean. The losses of classes are not a property of the problem.
     coefficients : (coef, intercept) or None
         Given coefficients, which are not solved for; leverages and leave-one-out residuals are then unknown (NaN).
     fitted : Fit or None
@@ -134,6 +143,7 @@ class ProblemRecord:
     robust: WeightFunction | None = None
     reduced: bool = False
     classification: bool = False
+    loss: Annotated[str, one_of(*NUMBER_LOSSES)] = "squared"
     coefficients: Coefficients | None = None
     fitted: Fit | None = None
     asked: tuple[Kernel, float | None] | None = None

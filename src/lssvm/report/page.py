@@ -26,6 +26,8 @@ from .verdict import verdict_section
 
 FRAME, STYLE, SCRIPT = (Path(__file__).with_name(f"page.{kind}").read_text("utf-8") for kind in ("html", "css", "js"))
 
+TASKS = {"squared": "regression", "poisson": "count (Poisson loss)", "gamma": "positive target (gamma loss)"}
+
 
 def to_html(
     model: LSSVR | LSSVC,
@@ -121,7 +123,7 @@ def _page(heading: str, facts: Facts, sections: Sequence[tuple[str, str, str]]) 
         links += f'<li><a href="#{name}">{escaped(title)}</a></li>'
         top = f'<h2 id="{name}-title">{escaped(title)}</h2>'
         body += f'<section id="{name}" aria-labelledby="{name}-title">{top}\n{content}</section>\n'
-    task = f"classification, {len(facts.classes)} classes" if facts.classes else "regression"
+    task = f"classification, {len(facts.classes)} classes" if facts.classes else TASKS[facts.model.loss]
     source = f", {escaped(facts.about['source'])}" if facts.about.get("source") else ""
     words = {"heading": escaped(heading), "task": task, "source": source, "links": links, "sections": body}
     words |= {"version": escaped(__version__), "style": STYLE, "script": SCRIPT}

@@ -141,7 +141,7 @@ def linear_predictions(facts: Facts) -> Predictions | None:
     else:
         # the unit vectors span all linear functions, and their kernel matrix is that of ridge regression
         steps = [sparsify.Given(np.eye(X.shape[1])), tune.LeaveOneOut()] if X.shape[1] < len(X) else None
-        model = LSSVR(kernels.Linear(), steps=steps, robust=facts.model.robust)
+        model = LSSVR(kernels.Linear(), steps=steps, robust=facts.model.robust, loss=facts.model.loss)
         y = kept.problem.targets[rows]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it explains little

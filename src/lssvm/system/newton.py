@@ -9,7 +9,8 @@ and targets of the other rows held fixed, the decision value of row i without ro
     f_(i) = f_i - C w_i s_i g_i/(1 - C w_i v_i g_i),   g_i = d f_i/d(C w_i s_i)
 
 (Cawley & Talbot 2008). This is exact for the squared loss, and for the squared hinge if no row crosses the margin. Rows
-beyond the margin have s = v = 0, and leaving them out changes nothing.
+beyond the margin have s = v = 0, and leaving them out changes nothing. A loss with targets of its own, such as that of
+counts, is a function of f alone: t = 1.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ class Binary:
 
 @dataclass(frozen=True)
 class BinaryProblem:
-    """The targets -1 and +1 of some rows, their weights, C and the loss, and how accurately it is to be solved."""
+    """The targets -1 and +1 of some rows, their weights, C and the loss, and how accurately it is to be solved.
+
+    The targets are 1 if the loss has its own.
+    """
 
     t: Array
     weights: Array
@@ -66,7 +70,7 @@ class BinaryProblem:
         large for a kernel matrix that is singular to working accuracy is lowered to what rounding errors permit.
         """
         present = np.unique(arrays.to_numpy(self.t)[arrays.to_numpy(self.weights) > 0])
-        if len(present) < 2:
+        if self.loss.is_of_classes and len(present) < 2:
             constant = float(present[0]) if len(present) else 0.0
             values = 0.0 * self.t + constant
             return Binary(arrays.zeros((inputs.shape[1],), inputs), constant, values, values, 0.0 * values)
@@ -102,6 +106,9 @@ class BinaryProblem:
             square = float(coef @ (f - intercept if dual else coef))
             return 0.5 * square + self.C * float(weights @ loss.value(t * f))
 
+        if not loss.is_of_classes:  # exponentials: the first step may be far too long
+            state = arrays.zeros((inputs.shape[1],), inputs), 0.0, f
+            value = objective(state)
         for _ in range(STEPS):
             if not keeps:
                 v = loss.curvature(t * f)

@@ -12,7 +12,7 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..arrays import EPS, Array
-from ..losses import log_loss
+from ..losses import LOG_LINKS, log_loss
 from ..problem import Factor, Fit, Problem, ProblemRecord
 from ..progress import work
 from ..system import QUICK
@@ -69,13 +69,22 @@ def _loo_residuals(factor: Factor, C: Sequence[float]) -> Iterator[Array]:
 def mean_loss(problem: ProblemRecord, residuals: np.ndarray, weights: np.ndarray, y: np.ndarray | None = None) -> float:
     """Return the weighted mean of the squared residuals, or of the absolute residuals for a robust fit.
 
-    For classes, it is `losses.log_loss` if their targets `y` are given. The residuals are leave-one-out or held-out.
+    For classes, it is `losses.log_loss` if their targets `y` are given, and for counts or positive targets, the mean
+    deviance. The residuals are leave-one-out or held-out.
     """
+    if problem.loss != "squared" and y is not None:
+        return mean_deviance(problem.loss, y, y - residuals, weights)
     if problem.classification and y is not None:
         return float(log_loss((y - residuals)[:, None, :], y, weights)[0][0])
     losses = abs(residuals) if problem.robust is not None else residuals * residuals
     score = float(weights @ losses.sum(axis=1) / weights.sum())
     return score if math.isfinite(score) else math.inf
+
+
+def mean_deviance(loss: str, y: np.ndarray, means: np.ndarray, weights: np.ndarray) -> float:
+    """Return the weighted mean of the unit deviances of counts or positive targets (rows, 1)."""
+    values = LOG_LINKS[loss](y).value(np.log(np.maximum(means, np.finfo(float).tiny)))
+    return float(2.0 * np.average(values[:, 0], weights=weights))
 
 
 def error_rate(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:

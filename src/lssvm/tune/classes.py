@@ -20,7 +20,7 @@ from ..kernels import Kernel
 from ..problem import Problem, columns_by_input, ranks_of
 from .constants import CONSTANTS, in_memory, part_of, sample_of
 from .criteria import LooLogLoss
-from .widths import Candidate, WidthSearch, changed_widths
+from .widths import Candidate, Criterion, WidthSearch, changed_widths
 
 FEWEST = 4  # Each class needs this many rows, two in each half: a single row says nothing about its class.
 LARGER_C = {"squared": 1.0, "squared_hinge": 2.7, "logistic": 12.0}  # The usual ratios of C to that of squares.
@@ -115,7 +115,7 @@ def _with_widths(
     return kernels[best], [found.pop(best), *found]
 
 
-def with_nearby_C(criterion: LooLogLoss, candidate: Candidate, *, step: float = 1.0, moves: int = 1) -> Candidate:
+def with_nearby_C(criterion: Criterion, candidate: Candidate, *, step: float = 1.0, moves: int = 1) -> Candidate:
     """Return the candidate with the best C up to `moves` + 1 steps of log C away, unless C is given."""
     if criterion.problem.C is not None:
         return candidate

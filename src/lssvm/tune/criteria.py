@@ -1,6 +1,6 @@
-"""The criteria of a search: the leave-one-out error of least squares, or the log loss of leave-one-out values.
+"""The criteria of a search: the leave-one-out error or deviance, or the log loss of leave-one-out values.
 
-Both are negative log likelihoods of the leave-one-out predictions of a sample of rows.
+All are negative log likelihoods of the leave-one-out predictions of a sample of rows.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ SLOPE_CENTRE = 0.5  # The prior on the log slope has this mean.
 C_CENTRE = math.log(30.0)  # The prior on log C has this mean.
 C_SPREAD = 3.0  # The priors on log C and on the log slope have this standard deviation.
 C_RANGE = (-12.0, 23.0)  # The values of log C are in this range.
+SMALLEST = 1e-100  # A constant kernel has no variance.
+VARIANCE_CENTRE = 1.0  # The prior on the log variance of log means has this mean,
+VARIANCE_SPREAD = 1.2  # and this standard deviation: log means rarely vary by more than a few units.
 
 
 class LooError(Criterion):
@@ -73,6 +76,40 @@ class LooError(Criterion):
     def range_of_C(self, candidate: Candidate) -> tuple[float, float]:
         middle = math.log(ridge_unit(self.problem.replace(kernel=candidate.kernel))[0])
         return -math.log(CONSTANTS.ridges[1]) - middle, -math.log(CONSTANTS.ridges[0]) - middle
+
+
+class LooDeviance(LooError):
+    """rows/2 * log of the mean leave-one-out deviance of counts or positive targets, minus the log of a prior.
+
+    The first term is minus the logarithm of the quasi-likelihood with the best dispersion. The prior is that of the
+    variance of log means, C times that of the kernel over the rows, which few counts hardly bound: it is log-normal.
+    """
+
+    def gradient(self, candidate: Candidate) -> tuple[float, np.ndarray, float]:
+        X, (K, binary, fit, value, in_prior, variance) = self.problem.X, self._solved(candidate, inverse=True)
+        total = float(self.weights @ binary.loss.value(fit.loo))
+        slopes = -self.scale / total * self.weights * binary.loss.slope(fit.loo)
+        G, in_C = binary.loo_gradient(fit, K, slopes)
+        G += in_prior / (variance * len(K)) * (np.eye(len(K)) - 1.0 / len(K))
+        return value, candidate.kernel.gradient(X, X, G), in_C + in_prior
+
+    def value(self, candidate: Candidate) -> float:
+        return self._solved(candidate)[3]
+
+    def _solved(self, candidate: Candidate, *, inverse: bool = False) -> Any:
+        """Return the kernel matrix or whitened columns, the problem, its solution, the value and the prior's slope."""
+        self.record.evaluations += 1
+        problem = self.problem.replace(kernel=candidate.kernel, C=candidate.C)
+        (inputs, whitening), binary = problem.binary_inputs(), problem.binary()
+        fit = binary.solve(inputs, dual=whitening is None, inverse=inverse)
+        mean = float(self.weights @ binary.loss.value(fit.loo) / self.weights.sum())
+        if not 0.0 < mean < math.inf:
+            raise NumericalError("The leave-one-out deviance is not positive and finite.")
+        variance = float(np.var(inputs, axis=0).sum() if whitening else inputs.diagonal().mean() - inputs.mean())
+        variance = max(variance, SMALLEST)
+        deviation = math.log(candidate.C * variance) - VARIANCE_CENTRE
+        value = self.scale * math.log(mean) + 0.5 * (deviation / VARIANCE_SPREAD) ** 2
+        return inputs, binary, fit, value, deviation / VARIANCE_SPREAD**2, variance
 
 
 class BinaryTargets:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import scipy
@@ -14,11 +16,15 @@ from sklearn.utils import Bunch
 
 from .. import arrays, progress
 from ..arrays import EPS
+from ..kernels import Kernel
 from ..problem import Fit, Problem, Step, check_memory
 from ..rules import one_of
 from .choose_C import ROBUST_ITERATIONS, error_rate, mean_loss, most_for_C, warn_at_edge, with_best_C
-from .constants import CONSTANTS, chosen_widths, stages_of
-from .search import Found, completed, finished, first_stage, last_stage
+from .classes import with_nearby_C
+from .constants import CONSTANTS, chosen_widths, in_memory, part_of, stages_of
+from .criteria import LooDeviance
+from .search import Found, completed, error, finished, first_stage, last_stage
+from .widths import Candidate, WidthSearch, changed_widths
 
 SearchName = Annotated[str, one_of("auto", "gradient", "simplex", "grid")]
 LossName = Annotated[str, one_of("auto", "squared")]
@@ -120,6 +126,9 @@ def tune_members(
     `on_all_rows` is False, C is that of the search.
     """
     step, member = step or LeaveOneOut(), len(problems) > 1
+    if problems[0].loss != "squared":
+        starts = tune_members([problem.stabilised() for problem in problems], step, on_all_rows=False)
+        return {place: least_deviance(problems[place], start, on_all_rows) for place, start in starts.items()}
     usual = (0, CONSTANTS.iterations), (-1, CONSTANTS.few_iterations)  # These are stages and their iterations.
     works = [
         [] if problem.is_known else [progress.expect(partial(_work_of_stage, problem, *stage)) for stage in usual]
@@ -167,6 +176,52 @@ def tune_members(
             if first is None or any(first is one for one in kept):
                 known[place] = finish()
     return {place: known[place] for place in sorted(known)}
+
+
+def least_deviance(problem: Problem, start: Problem, on_all_rows: bool) -> Problem:
+    """Return the problem of counts or positive targets with the widths and C of the smallest leave-one-out deviance.
+
+    `start` are those of least squares on the scale on which all targets have the same variance.
+    """
+    requested = as_requested(problem)
+    requested = requested.replace(kernel=with_chosen_kernel(requested.kernel, start.kernel))
+    if requested.is_known:
+        return problem
+    record = Bunch(**{**Bunch(evaluations=0, plan=[]), **start.paths.get(LeaveOneOut.__name__, {})})
+    given = {name: getattr(requested, name) for name in ("X", "y", "weights", "points")}
+    on_host = {name: arrays.to_numpy(array) for name, array in given.items() if array is not None}
+    whole, spread = in_memory(requested.replace(**on_host).normalised()[0]), problem.spreads.values
+    best = Candidate(start.kernel, start.C or 1.0)
+    if requested.kernel.is_free:
+        sample = part_of(whole.with_basis(), CONSTANTS.dense_stage, None)
+        many = chosen_widths(start) > 0
+        criterion, kernel, size = LooDeviance(sample, spread, record), requested.kernel, problem.spreads.varying_inputs
+        most = [math.sqrt(size) * leaf.width_unit(spread) for leaf in kernel.leaves]
+
+        def narrower(leaf: int, sigma: np.ndarray) -> np.ndarray:
+            return np.where(np.isfinite(sigma), np.minimum(sigma, most[leaf]), sigma)
+
+        starts = [best, replace(changed_widths(best, kernel, narrower), C=requested.C or 3.0)]
+        found = [WidthSearch(criterion, kernel, one, many=many).minimise(CONSTANTS.few_iterations) for one in starts]
+        best = min(found, key=error)
+        record.plan.append(f"widths and C by the deviance of {len(sample.rows)} rows")
+    if on_all_rows and not (requested.kernel.is_free and whole.is_dual and len(whole.rows) <= CONSTANTS.dense_stage):
+        best = with_nearby_C(LooDeviance(whole, spread, record), best, moves=4)
+        record.plan.append(f"C by the deviance of {len(whole.rows)} rows")
+    record.update(C=best.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in best.kernel.leaves])
+    return problem.replace(kernel=best.kernel, C=best.C, paths={**problem.paths, LeaveOneOut.__name__: record})
+
+
+def with_chosen_kernel(requested: Kernel, chosen: Kernel) -> Kernel:
+    """Return the requested kernel or, of a `Choice`, the kernel that was chosen, as it was requested."""
+    if not requested.is_choice:
+        return requested
+    return next((part for part in requested.parts if _form(part) == _form(chosen)), chosen)
+
+
+def _form(kernel: Kernel) -> tuple[Any, ...]:
+    """Return what two kernels have in common that differ in their widths."""
+    return type(kernel), getattr(kernel, "nu", None), getattr(kernel, "degree", None), *map(_form, kernel.parts)
 
 
 def _finished(
