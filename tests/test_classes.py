@@ -844,7 +844,7 @@ def test_the_work_of_all_pairs_is_the_sum_over_them():
 
 def test_with_very_many_classes_no_pairs_are_searched():
     for classes, codings in ((100, ("one-vs-one", "one-vs-rest")), (101, ("one-vs-rest",))):
-        problem = Bunch(y=np.zeros((2, classes)), is_known=False, robust=None)
+        problem = Bunch(y=np.zeros((2, classes)), is_known=False, robust=None, row_groups=None)
         assert class_plan(LSSVC(), problem)[0] == codings
         assert class_plan(LSSVC(coding="one-vs-one"), problem)[0] == ("one-vs-one",)
         assert class_plan(LSSVC(loss="logistic"), problem)[1] == ("logistic",)

@@ -348,7 +348,8 @@ def test_effects_use_at_most_so_many_rows():
         np.testing.assert_array_equal(one.effect, other.effect)
 
 
-def test_effects_of_constant_pooled_and_unknown_values():
+def test_effects_of_constant_pooled_and_unknown_values(monkeypatch):
+    monkeypatch.setattr("lssvm.tables.encoding.MOST_VALUES", 100)
     draw = np.random.RandomState(0)
     names = [f"v{number}" for number in draw.geometric(0.02, 400)]
     table = pd.DataFrame({"name": names, "one": 1.0})

@@ -37,8 +37,8 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(path, monkeypatch):
                 save(clone(model).fit(X, -Y), path)
         assert path.read_bytes() == content
         assert os.listdir(path.parent) == [path.name]
-    model.columns_ = object()
-    with pytest.raises(TypeError, match="columns_"):
+    model.extra_ = object()
+    with pytest.raises(TypeError, match="extra_"):
         save(model, path)
     assert path.read_bytes() == content
 
@@ -87,8 +87,8 @@ def test_a_file_in_a_folder_that_takes_no_new_one_is_overwritten(path, monkeypat
     save(model.set_params(C=2.0), path)
     assert path.stat().st_ino == node
     assert load(path).C == 2.0
-    model.columns_ = object()
-    with pytest.raises(TypeError, match="columns_"):  # what fails keeps the file here, too
+    model.extra_ = object()
+    with pytest.raises(TypeError, match="extra_"):  # what fails keeps the file here, too
         save(model, path)
     assert load(path).C == 2.0
     with pytest.raises(PermissionError, match=r"new\.html"):

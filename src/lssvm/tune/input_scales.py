@@ -34,7 +34,7 @@ def long_tail_units(problem: Problem) -> np.ndarray:
         best = -len(x) * math.log(x.std() or math.inf) - math.log(len(x))  # log likelihoods; a unit is a parameter
         for unit in np.quantile(sizes / largest, UNITS) if best > -math.inf else ():
             y = np.arcsinh(x / unit)
-            likelihood = -len(x) * math.log(y.std() or math.inf) - 0.5 * float(np.sum(np.log(x**2 + unit**2)))
+            likelihood = -len(x) * math.log(y.std() or math.inf) - float(np.sum(np.log(np.hypot(x, unit))))
             if likelihood > best and np.corrcoef(x, y)[0, 1] < LINEAR:
                 best, found[column] = likelihood, largest * unit
     return found
