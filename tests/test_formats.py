@@ -113,6 +113,7 @@ def test_dates_are_those_of_the_standard_library():
         (["01/02/2020", "02/13/2020"], Format("mdy")),
         (["01.02.2020", "03.04.2020"], Format("dmy")),  # dates with dots begin with the day
         (["yes", "No", "Y"], Format("words")),
+        (["yes", "no", "yes"], None),
         (["$5", "(3)", "7"], Format(".", "$")),  # a currency may be left out, other units not
         (["12:30", "9:05"], Format("clock")),
         (["2020-01", "2021-12"], Format("ymd")),
@@ -254,7 +255,7 @@ FRAME = pd.DataFrame(
     {
         "price": [f"${cents / 100:,.2f}" for cents in CENTS],
         "share": [f"{k % 40},5 %" for k in range(N)],
-        "member": ["Yes" if k % 3 else "no" for k in range(N)],
+        "member": [("no", "Yes", "yes")[k % 3] for k in range(N)],  # in one spelling they would be a category
         "day": pd.Series(DAYS).dt.strftime("%d/%m/%Y"),
         "city": [["Bern", "Oslo"][k % 2] for k in range(N)],
     }

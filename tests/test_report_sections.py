@@ -250,9 +250,10 @@ def frame():
 
 @pytest.fixture(scope="module")
 def of_frame(frame):
-    with pytest.MonkeyPatch.context() as patch, pytest.warns(UserWarning, match="ignored|values"):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lssvm.tables.encoding.MOST_VALUES", 100)
-        return LSSVR(kernels.RBF(sigma=3.0), C=10.0).fit(*frame)
+        with pytest.warns(UserWarning, match="ignored|values"):
+            return LSSVR(kernels.RBF(sigma=3.0), C=10.0).fit(*frame)
 
 
 @pytest.fixture(scope="module", params=["fitted", "loaded"])

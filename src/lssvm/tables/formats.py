@@ -191,7 +191,8 @@ class Evidence:
         readable = sum(n for (styles, *_), (n, _) in groups.items() if styles)
         is_text = readable < max((1.0 - FEW_ODD) * total, 1) or len(units) > max(3, FEW_ODD * total)
         are_whole = forms <= {"whole", "long"} and units.keys() <= {""} and not is_lost
-        are_values = len(groups) < len(self.groups) if best == "words" else are_whole and best == "."
+        # Booleans are a category, unless they are spelled in several ways.
+        are_values = distinct <= 2 or len(groups) < len(self.groups) if best == "words" else are_whole and best == "."
         if is_text or "code" in forms or (are_values and not others):
             return None, "", False
         doubtful = [example for (*_, form), example in own.items() if form == "doubtful"]
