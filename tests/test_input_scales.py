@@ -4,9 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from numpy.testing import assert_allclose
 
-from lssvm import LSSVC, LSSVR, diagnose, kernels, load, save
+from lssvm import LSSVC, LSSVR, diagnose, kernels, load, report, save
+from lssvm.cli import main
 from lssvm.problem import Problem
 from lssvm.tune.input_scales import long_tail_units
 
@@ -95,6 +97,30 @@ def test_files_and_tensors(model, tmp_path):
     torch = pytest.importorskip("torch")
     other = LSSVR().fit(torch.tensor(X), torch.tensor(Y))
     assert_allclose(other.predict(torch.tensor(NEW)).numpy(), model.predict(NEW), rtol=1e-6)
+
+
+def test_what_was_understood_is_reported(model):
+    for name, words in model.columns_.items():
+        assert words == f"numbers on the scale asinh(x/{units(model)[name]:.3g})"
+    page = report.to_html(model)
+    assert page.count("long-tailed: asinh(x/") == 2
+
+
+def test_the_command_line_names_the_columns(tmp_path):
+    pytest.importorskip("pyarrow")
+    table = np.column_stack([X[:, 0], DRAW.normal(size=80), Y])
+    np.savetxt(tmp_path / "t.csv", table, delimiter=",", header="wide,even,y", comments="")
+    result = CliRunner().invoke(main, ["fit", str(tmp_path / "t.csv"), "-y", "y", "-o", str(tmp_path / "m.lssvm")])
+    assert "long-tailed, on a scale like a logarithm: 'wide'\n" in result.output
+
+
+@pytest.mark.parametrize("far", [1e8, 1e200, 1e300])
+def test_cells_of_very_different_sizes(far):
+    cells = DRAW.normal(size=50)
+    cells[:3] = far, 1e-200, 0.0
+    with np.errstate(all="raise", under="ignore"):
+        (unit,) = units_of(cells[:, None])
+    assert 0.0 <= unit < 10.0
 
 
 def test_effects_and_pictures_have_the_numbers_as_they_are(model):

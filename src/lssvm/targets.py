@@ -134,8 +134,6 @@ def _exponent(scale: TargetScale, y: np.ndarray, output: int) -> float:
     def loss(exponent: float) -> float:
         return -_standardised(replace(one, exponents=np.array([exponent])), y).likelihood(y)
 
-    return (
-        round(float(scipy.optimize.minimize_scalar(loss, bounds=EXPONENTS, method="bounded").x), 2)
-        if np.ptp(y) > 0.0
-        else 1.0
-    )
+    if np.ptp(y) == 0.0:
+        return 1.0
+    return round(float(scipy.optimize.minimize_scalar(loss, bounds=EXPONENTS, method="bounded").x), 2)

@@ -132,6 +132,7 @@ class Column:
             return f"category ({len(self.values)} values{', the rare ones as one' * self.pooled})"
         names = {"ranks": f"ranks ({len(self.values)})", "ignored": "ignored: every row differs"}
         found = names.get(self.kind, "numbers") if self.format is None else self.format.words
+        found += f" on the scale asinh(x/{self.unit:.3g})" * bool(self.unit)
         found += f", with {', '.join(self.cycles)}" * bool(self.cycles)
         return found + f" of {self.zone}" * bool(self.cycles and self.zone)
 

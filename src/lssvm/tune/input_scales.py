@@ -17,6 +17,7 @@ from .search import common_widths
 
 UNITS = (0.0, 0.05, 0.25, 0.5)  # These quantiles of the sizes of the cells other than 0 are tried as units.
 LINEAR = 0.9  # Above this correlation of x and asinh(x/unit), the two scales hardly differ.
+TINY = 1e-100  # Smaller parts of the largest cell count as 0.
 CLEARLY = 2.0  # The mean gain of a scale must exceed this many standard errors.
 
 
@@ -28,11 +29,11 @@ def long_tail_units(problem: Problem) -> np.ndarray:
     X = arrays.to_numpy(arrays.take(problem.X, sample_of(problem, CONSTANTS.start_rows)))
     found = np.zeros(X.shape[1])
     for column in np.flatnonzero(~problem.spreads.constant):
-        sizes = np.abs(X[X[:, column] != 0.0, column])
-        largest = sizes.max(initial=0.0) or 1.0
+        largest = float(np.abs(X[:, column]).max()) or 1.0
         x = X[:, column] / largest
+        sizes = np.abs(x[np.abs(x) > TINY])
         best = -len(x) * math.log(x.std() or math.inf) - math.log(len(x))  # log likelihoods; a unit is a parameter
-        for unit in np.quantile(sizes / largest, UNITS) if best > -math.inf else ():
+        for unit in np.quantile(sizes, UNITS) if best > -math.inf else ():
             y = np.arcsinh(x / unit)
             likelihood = -len(x) * math.log(y.std() or math.inf) - float(np.sum(np.log(np.hypot(x, unit))))
             if likelihood > best and np.corrcoef(x, y)[0, 1] < LINEAR:
