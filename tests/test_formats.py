@@ -177,6 +177,7 @@ def tables_of(times, zone=None):
 
 
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # of polars 2 for scikit-learn 1.6
 def test_times_of_all_kinds_of_tables_are_the_same(zone):
     times = np.datetime64("2018-01-01T00:00:00") + np.random.default_rng(2).integers(0, 400 * 24, N) * 3600
     frames = list(tables_of(times, zone))

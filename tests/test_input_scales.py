@@ -1,4 +1,4 @@
-"""Long-tailed inputs on the scale asinh(x/unit)."""
+"""Long-tailed inputs on the scale asinh((x - origin)/unit)."""
 
 import math
 
@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from lssvm import LSSVC, LSSVR, diagnose, kernels, load, report, save
 from lssvm.cli import main
 from lssvm.problem import Problem
-from lssvm.tune.input_scales import long_tail_units
+from lssvm.tune.input_scales import long_tail_scales
 
 DRAW = np.random.RandomState(0)
 X = np.exp(1.5 * DRAW.normal(size=(80, 2)))
@@ -27,16 +27,21 @@ def units(model):
     return np.array([column.unit for column in model.fitted_.layout.columns.columns])
 
 
-def units_of(columns):
-    return long_tail_units(Problem(kernels.RBF(), columns, np.zeros((len(columns), 1)), np.ones(len(columns))))
+def scaled(model, cells):
+    columns = model.fitted_.layout.columns.columns
+    return np.column_stack([np.arcsinh((x - c.origin) / c.unit) for x, c in zip(cells.T, columns, strict=True)])
+
+
+def scales_of(columns):
+    return long_tail_scales(Problem(kernels.RBF(), columns, np.zeros((len(columns), 1)), np.ones(len(columns))))
 
 
 def test_the_model_is_that_of_scaled_columns(model):
     assert (units(model) > 0).all()
-    scaled = LSSVR().fit(np.arcsinh(X / units(model)), Y)
-    assert not units(scaled).any()
-    assert_allclose(model.predict(NEW), scaled.predict(np.arcsinh(NEW / units(model))), rtol=1e-9)
-    assert_allclose(model.loo_residuals_, scaled.loo_residuals_, rtol=1e-9, atol=1e-9)
+    other = LSSVR().fit(scaled(model, X), Y)
+    assert not units(other).any()
+    assert_allclose(model.predict(NEW), other.predict(scaled(model, NEW)), rtol=1e-9)
+    assert_allclose(model.loo_residuals_, other.loo_residuals_, rtol=1e-9, atol=1e-9)
 
 
 def test_the_error_is_that_of_logarithms(model):
@@ -55,9 +60,17 @@ def test_only_long_tails_have_a_unit():
     normal = DRAW.normal(size=200)
     columns = [np.exp(1.5 * normal), normal, normal > 0, np.ones(200), np.sign(normal) * np.exp(2 * np.abs(normal))]
     columns += [np.where(normal > 0, np.exp(2 * normal), 0.0), 5.0 + 0.1 * normal, -np.exp(1.5 * normal)]
-    found = units_of(np.column_stack(columns))
+    columns = np.column_stack(columns)
+    origins, found = scales_of(columns)
     assert (found > 0).tolist() == [True, False, False, False, True, True, False, True]
-    assert_allclose(units_of(1e3 * np.column_stack(columns)), 1e3 * found)
+    ends = columns[:, 0].min(), np.median(columns[:, 4]), 0.0, columns[:, 7].max()
+    assert_allclose(origins[found > 0], ends, atol=1e-12)
+
+
+def test_neither_units_nor_their_zero_matter(model):
+    other = LSSVR().fit(1e3 * X + 273.15, Y)
+    assert_allclose(units(other), 1e3 * units(model), rtol=1e-9)
+    assert_allclose(other.predict(1e3 * NEW + 273.15), model.predict(NEW), rtol=1e-4, atol=1e-4)
 
 
 def test_long_tails_that_are_right_as_they_are():
@@ -71,11 +84,12 @@ def test_kernels_that_are_given_see_the_numbers_as_they_are():
 
 
 def test_classes():
-    labels = np.where(np.log(X[:, 0]) > 0.3 * np.log(X[:, 1]), "above", "below")
-    model = LSSVC().fit(X, labels)
+    rows = np.exp(1.5 * np.random.RandomState(3).normal(size=(300, 2)))
+    labels = np.where(np.log(rows[:, 0]) > 0.3 * np.log(rows[:, 1]), "above", "below")
+    model = LSSVC().fit(rows, labels)
     assert (units(model) > 0).all()
-    scaled = LSSVC().fit(np.arcsinh(X / units(model)), labels)
-    assert_allclose(model.predict_proba(NEW), scaled.predict_proba(np.arcsinh(NEW / units(model))), atol=1e-9)
+    other = LSSVC().fit(scaled(model, rows), labels)
+    assert_allclose(model.predict_proba(NEW), other.predict_proba(scaled(model, NEW)), atol=1e-9)
 
 
 def test_missing_cells():
@@ -87,7 +101,7 @@ def test_missing_cells():
         present = cells[~np.isnan(cells)]
         assert column.unit > 0
         assert column.median == np.median(present)
-        assert_allclose(column.height, np.arcsinh(present / column.unit).std())
+        assert_allclose(column.height, np.arcsinh((present - column.origin) / column.unit).std())
     assert np.isfinite(model.predict([[math.nan, 1.0]])).all()
 
 
@@ -100,18 +114,20 @@ def test_files_and_tensors(model, tmp_path):
 
 
 def test_what_was_understood_is_reported(model):
-    for name, words in model.columns_.items():
-        assert words == f"numbers on the scale asinh(x/{units(model)[name]:.3g})"
+    (origin, unit), *_ = [(column.origin, column.unit) for column in model.fitted_.layout.columns.columns]
+    scale = f"asinh((x - {origin:.3g})/{unit:.3g})"
+    assert model.columns_[0] == f"numbers on the scale {scale}"
     page = report.to_html(model)
-    assert page.count("long-tailed: asinh(x/") == 2
+    assert f"long-tailed: {scale} is used instead of x" in page
+    assert page.count("long-tailed: asinh(") == 2
 
 
 def test_the_command_line_names_the_columns(tmp_path):
     pytest.importorskip("pyarrow")
-    table = np.column_stack([X[:, 0], DRAW.normal(size=80), Y])
-    np.savetxt(tmp_path / "t.csv", table, delimiter=",", header="wide,even,y", comments="")
+    table = np.column_stack([X, Y])
+    np.savetxt(tmp_path / "t.csv", table, delimiter=",", header="wide,wider,y", comments="")
     result = CliRunner().invoke(main, ["fit", str(tmp_path / "t.csv"), "-y", "y", "-o", str(tmp_path / "m.lssvm")])
-    assert "long-tailed, on a scale like a logarithm: 'wide'\n" in result.output
+    assert "long-tailed, on a scale like a logarithm: 'wide', 'wider'\n" in result.output
 
 
 @pytest.mark.parametrize("far", [1e8, 1e200, 1e300])
@@ -119,7 +135,7 @@ def test_cells_of_very_different_sizes(far):
     cells = DRAW.normal(size=50)
     cells[:3] = far, 1e-200, 0.0
     with np.errstate(all="raise", under="ignore"):
-        (unit,) = units_of(cells[:, None])
+        _, (unit,) = scales_of(cells[:, None])
     assert 0.0 <= unit < 10.0
 
 

@@ -1,7 +1,8 @@
-"""Targets on another scale: logarithms, powers (Box & Cox 1964, Yeo & Johnson 2000) or a scikit-learn transformer."""
+"""Targets on another scale: logarithms, powers (Box & Cox 1964) or a transformer of scikit-learn."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -10,10 +11,12 @@ import scipy
 from scipy.special import boxcox, inv_boxcox
 from sklearn.base import clone
 
-from .rules import TINY, Flag, one_of, values
+from .rules import TINY, one_of, values
 
 NAMES = ("log", "power")
 EXPONENTS = (0.0, 2.0)  # from the logarithm; the maps of smaller ones are bounded
+UNITS = (0.0, 0.05, 0.25, 0.5)  # These quantiles of the distances from the origin are tried as units.
+ROUNDING = 1e-12  # Smaller distances, relative to the largest one, count as 0.
 LEVELS = (np.arange(20) + 0.5) / 20  # of the quantiles of residuals that stand for all of them in a mean
 BEYOND = 0.5  # predictions exceed the range of the training targets by at most this share of it
 
@@ -22,17 +25,17 @@ BEYOND = 0.5  # predictions exceed the range of the training targets by at most 
 class TargetScale:
     """An increasing map z = T(y) of each output, such that z has mean 0 and standard deviation 1, and its inverse.
 
-    T is (u^a - 1)/a of u = y/unit (Box & Cox; log u for a = 0) or, if `signed`, that of u + 1 for u >= 0, and that of
-    1 - u with 2 - a and the opposite sign for u < 0 (Yeo & Johnson). With the `quantiles` q of the leave-one-out
-    residuals of a model f of z, the mean of y is that of T^-1(f(x) + q) ("smearing", Duan 1983).
+    T is (u^a - 1)/a of u = (y - origin)/unit (Box & Cox; log u for a = 0). The unit of skewed targets has the sign of
+    the skewness. With the `quantiles` q of the leave-one-out residuals of a model f of z, the mean of y is that of
+    T^-1(f(x) + q) ("smearing", Duan 1983).
     """
 
     name: Annotated[str, one_of(*NAMES, "transformer")]
-    signed: Flag
     exponents: Annotated[np.ndarray, values("outputs", low=EXPONENTS[0], high=EXPONENTS[1])]
-    unit: Annotated[np.ndarray, values("outputs", low=TINY)]
+    origin: Annotated[np.ndarray, values("outputs")]
+    unit: Annotated[np.ndarray, values("outputs")]
     centre: Annotated[np.ndarray, values("outputs")]
-    spread: Annotated[np.ndarray, values("outputs", low=TINY)]
+    spread: Annotated[np.ndarray, values("outputs")]  # has the sign of the unit
     low: Annotated[np.ndarray, values("outputs")]  # bounds of predictions
     high: Annotated[np.ndarray, values("outputs")]
     quantiles: Annotated[np.ndarray, values("quantiles", "outputs")] | None = None
@@ -42,18 +45,14 @@ class TargetScale:
         return (self._raised(y) - self.centre) / self.spread
 
     def _raised(self, y: np.ndarray) -> np.ndarray:
-        u = y / self.unit
-        if not self.signed:
-            return boxcox(u, self.exponents)
-        return np.sign(u) * boxcox(1.0 + np.abs(u), np.where(u < 0.0, 2.0 - self.exponents, self.exponents))
+        u = (y - self.origin) / self.unit
+        return boxcox(np.maximum(u, TINY), self.exponents)  # rows of weight 0 may have other targets
 
     def inverse(self, z: np.ndarray) -> np.ndarray:
-        """y = T^-1(z); 0 below all values of T."""
+        """y = T^-1(z); the origin below all values of T."""
         z, a = self.centre + self.spread * z, self.exponents
         with np.errstate(divide="ignore", over="ignore"):
-            if self.signed:
-                return self.unit * np.sign(z) * (inv_boxcox(np.abs(z), np.where(z < 0.0, 2.0 - a, a)) - 1.0)
-            return self.unit * inv_boxcox(np.maximum(z, np.where(a > 0.0, -1.0 / a, -np.inf)), a)
+            return self.origin + self.unit * inv_boxcox(np.maximum(z, np.where(a > 0.0, -1.0 / a, -np.inf)), a)
 
     def bounded(self, y: np.ndarray) -> np.ndarray:
         """Predictions within their bounds."""
@@ -80,8 +79,7 @@ class TargetScale:
 
     def likelihood(self, y: np.ndarray) -> float:
         """The log likelihood of targets (rows, 1) if z is normal, up to a constant."""
-        u = y / self.unit
-        slopes = (self.exponents - 1.0) * (np.sign(u) * np.log1p(np.abs(u)) if self.signed else np.log(u))
+        slopes = (self.exponents - 1.0) * np.log((y - self.origin) / self.unit)
         return float(np.sum(slopes - np.log(self.unit * self.spread)))
 
 
@@ -104,19 +102,21 @@ def target_scale(target: Any, y: np.ndarray, rows: np.ndarray) -> TargetScale:
     name, least = target if isinstance(target, str) else "transformer", y.min(axis=0)
     if name == "log" and not (least > 0.0).all():
         raise ValueError(f"target='log' needs positive targets, but y contains {least.min():.6g}: use target='power'.")
-    signed, y, nothing = name == "power" and not bool((least > 0.0).all()), y[rows], np.zeros(y.shape[1])
+    y, nothing = y[rows], np.zeros(y.shape[1])
     unit = np.maximum(np.mean(np.abs(y), axis=0), TINY)
-    scale = TargetScale(name, signed, nothing, unit, nothing, nothing + 1.0, least, np.max(y, axis=0))
+    scale = TargetScale(name, nothing, nothing, unit, nothing, nothing + 1.0, least, np.max(y, axis=0))
     if name == "transformer":
         scale = TransformedTargets(**vars(scale), transformer=clone(target).fit(y))
     elif name == "power":
-        scale = replace(scale, exponents=np.array([_exponent(scale, y, output) for output in range(y.shape[1])]))
+        found = np.array([_likeliest(y[:, [output]]) for output in range(y.shape[1])]).T
+        scale = replace(scale, exponents=found[0], origin=found[1], unit=found[2])
     scale = _standardised(scale, y)
     z = np.take_along_axis(scale.forward(y), np.argsort(y, axis=0), axis=0)
     if not (np.isfinite(z).all() and (np.diff(z, axis=0) >= 0.0).all()):
         raise ValueError(f"target={target!r} must map y to finite numbers in the same order: use target='power'.")
     more, reach = BEYOND * (z[-1] - z[0]), BEYOND * np.ptp(y, axis=0)
-    low = np.maximum(scale.inverse(z[0] - more), np.where(least >= 0.0, 0.0, least - reach))
+    above_0 = (least >= 0.0) & (scale.unit > 0.0)
+    low = np.maximum(scale.inverse(z[0] - more), np.where(above_0, 0.0, least - reach))
     return replace(scale, low=low, high=np.minimum(scale.inverse(z[-1] + more), scale.high + reach))
 
 
@@ -124,16 +124,29 @@ def _standardised(scale: TargetScale, y: np.ndarray) -> TargetScale:
     """The scale with z of mean 0 and standard deviation 1."""
     z = scale.forward(y)
     spread = z.std(axis=0)
-    return replace(scale, centre=z.mean(axis=0), spread=np.where(spread > 0.0, spread, 1.0))
+    return replace(scale, centre=z.mean(axis=0), spread=np.where(spread > 0.0, spread, 1.0) * np.sign(scale.unit))
 
 
-def _exponent(scale: TargetScale, y: np.ndarray, output: int) -> float:
-    """The exponent of one output with the largest likelihood, to two digits: the last ones may be rounding errors."""
-    one, y = replace(scale, unit=scale.unit[[output]]), y[:, [output]]
+def likely_units(distances: np.ndarray) -> np.ndarray:
+    """Units for a scale like a logarithm of these distances from an origin: some of their quantiles; none for zeros."""
+    sizes = np.abs(distances)
+    sizes = sizes[sizes > ROUNDING * sizes.max()]
+    return np.quantile(sizes, UNITS) if len(sizes) else np.zeros(0)
 
-    def loss(exponent: float) -> float:
-        return -_standardised(replace(one, exponents=np.array([exponent])), y).likelihood(y)
 
-    if np.ptp(y) == 0.0:
-        return 1.0
-    return round(float(scipy.optimize.minimize_scalar(loss, bounds=EXPONENTS, method="bounded").x), 2)
+def _likeliest(y: np.ndarray) -> tuple[float, float, float]:
+    """The exponent, origin and unit of one output with the largest likelihood.
+
+    The exponent has two digits: the last ones may be rounding errors.
+    """
+    one, best = np.ones(1), (math.inf, 1.0, 0.0, 1.0)
+    for end, sign in ((float(y.min()), 1.0), (float(y.max()), -1.0)):
+        for unit in sign * likely_units(y - end):
+            scale = TargetScale("power", one, (end - unit) * one, unit * one, 0.0 * one, one, y[0], y[0])
+
+            def loss(exponent: float, scale: TargetScale = scale) -> float:
+                return -_standardised(replace(scale, exponents=np.array([exponent])), y).likelihood(y)
+
+            found = scipy.optimize.minimize_scalar(loss, bounds=EXPONENTS, method="bounded")
+            best = min(best, (float(found.fun), round(float(found.x), 2), end - float(unit), float(unit)))
+    return best[1:]

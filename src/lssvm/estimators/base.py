@@ -291,7 +291,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         layout = self.fitted_.layout
         columns = map(Column, range(layout.n_features)) if layout.columns is None else layout.columns.columns
-        return {column.name: column.words for column in columns}
+        return {own.name: own.words + f" on the scale {own.scale}" * bool(own.unit) for own in columns}
 
     def __getattr__(self, name: str) -> Any:
         fitted = self.__dict__.get("fitted_")

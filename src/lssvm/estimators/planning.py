@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Annotated, Any
 
 import numpy as np
+import scipy
 from sklearn.base import clone, is_classifier
 
 from .. import arrays
@@ -26,7 +27,7 @@ from ..tables import Column, Columns
 from ..targets import NAMES, TargetScale, target_scale
 from ..tune import LeaveOneOut
 from ..tune.choose_C import ROBUST_ITERATIONS, unexplained
-from ..tune.input_scales import is_better_scaled, long_tail_units
+from ..tune.input_scales import is_better_scaled, long_tail_scales
 from ..tune.leave_one_out import tuned
 from .layout import Table
 
@@ -146,17 +147,18 @@ def on_scale(problems: Sequence[Problem], scale: TargetScale) -> list[Problem]:
 
 
 def scaled_members(problems: Sequence[Problem]) -> list[Problem]:
-    """Members of the default stack on the "power" scale of one output, if it is skewed and never negative.
+    """Members of the default stack on the "power" scale of one output, if it is skewed.
 
-    It is skewed if the exponent is closer to 0, the logarithm, than to 1, and raises the log likelihood of the targets
-    by more than half the logarithm of their number (the Bayesian information criterion).
+    It is skewed if the skewness exceeds two standard errors, the exponent is closer to 0, the logarithm, than to 1, and
+    the log likelihood of the targets rises by more than the logarithm of their number (the Bayesian information
+    criterion for exponent and unit).
     """
     y, rows = problems[0].y, problems[0].rows
-    if y.shape[1] > 1 or float(arrays.namespace(y).min(y)) < 0.0:
+    known, count = arrays.to_numpy(y)[rows], len(rows)
+    if y.shape[1] > 1 or not abs(float(scipy.stats.skew(known)[0])) > 2.0 * math.sqrt(6.0 / count):
         return []
-    actual = arrays.to_numpy(y)
-    scale, known, count = target_scale("power", actual, rows), actual[rows], len(rows)
-    if scale.exponents[0] > 0.5 or scale.likelihood(known) + count * math.log(known.std()) < 0.5 * math.log(count):
+    scale = target_scale("power", arrays.to_numpy(y), rows)
+    if scale.exponents[0] > 0.5 or scale.likelihood(known) + count * math.log(known.std()) < math.log(count):
         return []
     return on_scale([problem for problem in problems if getattr(problem.kernel, "nu", None) == 1.5][-1:], scale)
 
@@ -167,15 +169,15 @@ def with_best_scales(model: Any, table: Table) -> Table:
         return table
     problem = plan(model, table)[0][0]
     problem = problem if problem.loss == "squared" else problem.stabilised()
-    units = long_tail_units(problem)
-    if not units.any():
+    scales = long_tail_scales(problem)
+    if not scales[1].any():
         return table
     layout, encoded = table.layout, arrays.to_numpy(table.X)
     columns = layout.columns
     if columns is None:  # rows of a device
         names = range(encoded.shape[1]) if layout.names is None else layout.names
         columns = Columns(tuple(map(Column, names))).fitted(list(encoded.T))
-    columns, scaled = columns.scaled(units, encoded)
+    columns, scaled = columns.scaled(scales, encoded)
     X = arrays.like(scaled, table.X)
     return replace(table, layout=replace(layout, columns=columns), X=X) if is_better_scaled(problem, X) else table
 

@@ -28,14 +28,15 @@ SCALERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 class Input:
     """A column of the table, and the encoded columns that its cells become.
 
-    Categories and ranks are looked up in `values`. A number x is scaled, then asinh(x/unit) replaces it if there is a
-    unit. It is followed by 0 if there is an indicator of missing cells.
+    Categories and ranks are looked up in `values`. A number x is scaled, then asinh((x - origin)/unit) replaces it if
+    there is a unit. It is followed by 0 if there is an indicator of missing cells.
     """
 
     name: str | int
     place: int  # among the columns of the table
     values: tuple[Any, ...]  # of categories and ranks: text or numbers
     rows: np.ndarray  # encoded: the values and an unknown one, if there are values; a missing cell (NaN: refused)
+    origin: float = 0.0
     unit: float = 0.0
     scaling: Scaling | None = None
 
@@ -181,7 +182,9 @@ def _inputs(columns: Columns | None, count: int, names: list[str]) -> tuple[Inpu
             cells = [*column.values, None if column.kind == "ranks" else unknown, None]  # an unknown rank is missing
         rows = np.zeros((len(cells), column.width))
         column.encode(np.full(1, np.nan) if column.kind == "number" else column.read(cells), rows)
-        found.append(Input(names[place] if names else column.name, place, column.values, rows, column.unit))
+        found.append(
+            Input(names[place] if names else column.name, place, column.values, rows, column.origin, column.unit)
+        )
     return tuple(found)
 
 
@@ -207,8 +210,9 @@ def _scale(scale: TargetScale) -> np.ndarray:
     """The numbers of a scale of the targets; TypeError for a transformer."""
     if isinstance(scale, TransformedTargets):
         raise TypeError("A model with a transformer of the targets cannot be exported: use target='log' or 'power'.")
-    numbers: Any = (scale.exponents, scale.unit, scale.centre, scale.spread, scale.low, scale.high, scale.quantiles)
-    return np.vstack([np.full(len(scale.unit), float(scale.signed)), *numbers]).T
+    ends = scale.low, scale.high, scale.quantiles
+    numbers: Any = (scale.exponents, scale.origin, scale.unit, scale.centre, scale.spread, *ends)
+    return np.vstack(numbers).T
 
 
 def _formula(kernel: Kernel, d: int) -> Formula:

@@ -201,7 +201,7 @@ def _encoded(graph: _Graph, content: ModelContent) -> _Value:
         if column.values:
             parts.append(graph.add("Gather", column.rows, graph.add("Squeeze", _code(column, cell), np.array([1]))))
         else:
-            number = _asinh(cell / column.unit) if column.unit else cell
+            number = _asinh((cell - column.origin) / column.unit) if column.unit else cell
             parts.append(graph.add("Where", graph.add("IsNaN", cell), column.rows, number * np.eye(1, column.width)))
     return graph.add("Concat", *parts, axis=1)
 
@@ -248,17 +248,10 @@ def _bounded(y: _Value, scale: np.ndarray) -> _Value:
 
 def _means(f: _Value, scale: np.ndarray) -> _Value:
     """The means of targets for outputs (rows, outputs) on another scale (`TargetScale.mean`)."""
-    graph, (signed, a, unit, centre, spread, *_) = f.graph, scale.T
+    graph, (a, origin, unit, centre, spread, *_) = f.graph, scale.T
     z = (graph.add("Unsqueeze", f, np.array([1])) + scale.T[None, 7:]) * spread + centre
-
-    def power(size: _Value, a: np.ndarray) -> _Value:
-        logarithm = graph.add("Log", graph.add("Max", size * a + 1.0, TINY)) / np.where(a == 0.0, 1.0, a)
-        return graph.add("Min", graph.add("Where", a == 0.0, size, logarithm), 700.0).exp()
-
-    y = power(z, a) * unit
-    if signed[0]:
-        size = graph.add("Abs", z)
-        y = graph.add("Where", graph.add("Less", z, 0.0), 1.0 - power(size, 2.0 - a), power(size, a) - 1.0) * unit
+    logarithm = graph.add("Log", graph.add("Max", z * a + 1.0, TINY)) / np.where(a == 0.0, 1.0, a)
+    y = graph.add("Min", graph.add("Where", a == 0.0, z, logarithm), 700.0).exp() * unit + origin
     return graph.add("ReduceSum", _bounded(y, scale), np.array([1]), keepdims=0) / float(scale.shape[1] - 7)
 
 

@@ -173,7 +173,7 @@ def _c_encode(content: ModelContent, name: str, source: SourceCode) -> str:
             if column.scaling is not None:
                 centre, scale, offset = column.scaling
                 value = f"({cell} - ({centre!r})) * {scale!r} + {offset!r}"
-            value = f"asinh(({value}) / {column.unit!r})" if column.unit else value
+            value = f"asinh(({value} - ({column.origin!r})) / {column.unit!r})" if column.unit else value
             texts = [value, "0.0"][: column.width]
             if column.missing is not None:
                 pairs = zip(column.missing, texts, strict=True)
@@ -247,7 +247,7 @@ def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
         rows = dict(zip(own.values, own.rows.tolist(), strict=False))
         # the encoded columns of values that are not known; of a number, those that follow it
         others = own.rows[-2].tolist() if own.values else [0.0] * (own.width - 1)
-        columns.append((own.name, own.place, rows, others, own.missing, own.scaling, own.unit))
+        columns.append((own.name, own.place, rows, others, own.missing, own.scaling, own.origin, own.unit))
     declared = [f"INPUTS = [{', '.join(map(ascii, content.names))}]"] if content.names else []
     declared += [] if content.classes is None else [f"CLASSES = [{', '.join(map(ascii, content.classes))}]"]
     source = SourceCode("py", content, _python_list, prefix="", first="[0]" if content.single else "")

@@ -130,7 +130,7 @@ def _findings(facts: Facts, columns: list[Column]) -> Iterator[tuple[int, str, s
         if column.kind == "ignored":
             words.append("ignored: almost every row has a different value, so it looks like an identifier")
         if column.unit:
-            words.append(f"long-tailed: asinh(x/{rounded(column.unit)}) is used instead of x")
+            words.append(f"long-tailed: {column.scale} is used instead of x")
         if column.pooled:
             rows = f" in {counted(int(np.count_nonzero(cells[:, -1])), 'row')}" if len(cells) else ""
             words.append(f"rare values{rows} are treated as one value: only {len(column.values)} values are kept")

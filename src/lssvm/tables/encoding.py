@@ -5,8 +5,8 @@ one width for all of them, rows with the same value have distance 0 and rows wit
 of the width. A number with missing cells has a second column with the same width, the indicator of the missing cells.
 Missing cells are filled in with the median m, and the height of the indicator is the spread s of the column: the mean
 squared distance between a missing cell and the others, s^2 + E(x - m)^2, is then about 2 s^2, as between any two cells.
-A long-tailed number x may be encoded as asinh(x/unit): the logarithm of numbers that are large in this unit, and x/unit
-of small ones.
+A long-tailed number x may be encoded as asinh((x - origin)/unit): like a logarithm far from the origin, and linear near
+it. The origin is an end of the column or its median, so that units, their zero included, do not matter.
 
 A time is a number, the year, followed by the sine and the cosine of each cycle that can be seen in the cells. Each
 cycle is an input with its own width, so that the search may drop it.
@@ -69,8 +69,8 @@ class Column:
         The values of a category that have a column of their own, sorted; the levels of ranks in their order.
     median, height : float
         For numbers, times and ranks: the value of missing cells and the height of their indicator, 0 if there is none.
-    unit : float
-        For numbers: asinh(x/unit) is encoded instead of x; 0: x itself.
+    origin, unit : float
+        For numbers: asinh((x - origin)/unit) is encoded instead of x, unless the unit is 0.
     missing, pooled : bool
         For categories: whether missing cells, and rare values together, have a column of their own, after the others.
     format : Format or None
@@ -86,6 +86,7 @@ class Column:
     values: tuple[Any, ...] = ()
     median: Annotated[float, number("a finite number", -LARGEST, LARGEST)] = 0.0
     height: Annotated[float, number("a non-negative number", 0.0, LARGEST)] = 0.0
+    origin: Annotated[float, number("a finite number", -LARGEST, LARGEST)] = 0.0
     unit: Annotated[float, number("a non-negative number", 0.0, LARGEST)] = 0.0
     missing: bool = False
     pooled: bool = False
@@ -132,9 +133,14 @@ class Column:
             return f"category ({len(self.values)} values{', the rare ones as one' * self.pooled})"
         names = {"ranks": f"ranks ({len(self.values)})", "ignored": "ignored: every row differs"}
         found = names.get(self.kind, "numbers") if self.format is None else self.format.words
-        found += f" on the scale asinh(x/{self.unit:.3g})" * bool(self.unit)
         found += f", with {', '.join(self.cycles)}" * bool(self.cycles)
         return found + f" of {self.zone}" * bool(self.cycles and self.zone)
+
+    @property
+    def scale(self) -> str:
+        """What is encoded instead of a long-tailed number."""
+        shift = f"(x {'-+'[self.origin < 0]} {abs(self.origin):.3g})" if self.origin else "x"
+        return f"asinh({shift}/{self.unit:.3g})"
 
     def read(self, cells: Any, *, fitted: bool = True) -> np.ndarray:
         """The cells of this column: floats with NaN for missing cells, or objects with None for missing cells."""
@@ -231,7 +237,7 @@ class Column:
         if self.kind != "category":
             missing = np.isnan(cells)
             filled = np.where(missing, self.median, cells)
-            out[:, 0] = np.arcsinh(filled / self.unit) if self.unit else filled
+            out[:, 0] = np.arcsinh((filled - self.origin) / self.unit) if self.unit else filled
             start = self.width - 2 * len(self.cycles)
             out[:, 1:start] = self.height * missing[:, None]
             for place, cycle in enumerate(self.cycles):
@@ -252,13 +258,15 @@ class Column:
 
     def unscaled(self, encoded: np.ndarray) -> np.ndarray:
         """The numbers that are encoded."""
-        return self.unit * np.sinh(encoded) if self.unit else encoded
+        return self.origin + self.unit * np.sinh(encoded) if self.unit else encoded
 
-    def scaled(self, unit: float, encoded: np.ndarray) -> tuple[Column, np.ndarray]:
-        """The column and its encoded cells on the scale asinh(x/unit), from the encoded cells of all rows."""
+    def scaled(self, origin: float, unit: float, encoded: np.ndarray) -> tuple[Column, np.ndarray]:
+        """The column and its encoded cells on the scale asinh((x - origin)/unit), from the cells of all rows."""
+        column, out = replace(self, origin=origin, unit=unit), np.zeros(encoded.shape)
         cells = np.where(np.any(encoded[:, 1:] > 0, axis=1), math.nan, encoded[:, 0])
-        height = float(arrays.spread_of(np.arcsinh(cells[~np.isnan(cells), None] / unit))[0]) if self.height else 0.0
-        column, out = replace(self, unit=unit, height=height), np.zeros(encoded.shape)
+        if self.height:
+            known = np.arcsinh((cells[~np.isnan(cells)] - origin) / unit)
+            column = replace(column, height=float(arrays.spread_of(known[:, None])[0]))
         column.encode(cells, out)
         return column, out
 
@@ -325,14 +333,15 @@ class Columns:
             place += column.width
         return out
 
-    def scaled(self, units: np.ndarray, encoded: np.ndarray) -> tuple[Columns, np.ndarray]:
-        """The columns and their encoded rows with the scale asinh(x/unit) of numbers whose unit is not 0."""
+    def scaled(self, scales: np.ndarray, encoded: np.ndarray) -> tuple[Columns, np.ndarray]:
+        """The columns and their encoded rows on the scales of numbers, (2, encoded columns): origins and units."""
         found, out = list(self.columns), encoded.copy()
         ends = np.cumsum([column.width for column in self.columns])
         for place, column in enumerate(self.columns):
             places = slice(ends[place] - column.width, ends[place])
-            if column.kind == "number" and units[places][0]:
-                found[place], out[:, places] = column.scaled(float(units[places][0]), encoded[:, places])
+            if column.kind == "number" and scales[1, places][0]:
+                origin, unit = scales[:, places][:, 0].tolist()
+                found[place], out[:, places] = column.scaled(origin, unit, encoded[:, places])
         return Columns(tuple(found)), out
 
     def unscaled(self, encoded: np.ndarray) -> np.ndarray:
