@@ -329,9 +329,9 @@ def test_sparse_models(step):
 def test_learned_points_are_judged_by_other_groups(monkeypatch):
     seen, descend = [], sparsify.Learned._descend
 
-    def spy(self, known, asked, C, held, rest):
+    def spy(self, known, requested, C, held, rest):
         seen.append((held, rest))
-        return descend(self, known, asked, C, held, rest)
+        return descend(self, known, requested, C, held, rest)
 
     monkeypatch.setattr(sparsify.Learned, "_descend", spy)
     LSSVR(KERNEL, C=5.0, steps=[sparsify.Learned(8, steps=2, random_state=0)]).fit(X, Y[:, 0], groups=GROUPS)

@@ -18,11 +18,11 @@ from ..tables.formats import Evidence, Format
 from .program import progress_line
 from .reading import BATCH_CELLS, Batch, Source, TableError, odd_cells, open_table, plain_name, quoted
 
-MOST_CLASSES = 10  # integers with at most this many distinct values are classes
-RARE = 0.05  # whole numbers from 0 on may be counts if the largest is in a smaller share of the rows
-REPEATED = 5  # integers with as many rows per distinct value may be classes: 3 of 29 public regression tables
+MOST_CLASSES = 10  # Integers with at most this many distinct values are classes.
+RARE = 0.05  # Whole numbers from 0 on may be counts if a smaller share of the rows has the largest.
+REPEATED = 5  # Integers with this many rows per distinct value may be classes, as in 3 of 29 regression tables.
 FITTING = "correct it, or leave the cell empty"
-BLOCKS = 10  # of rows in the order of time
+BLOCKS = 10  # There are this many blocks of rows in the order of time.
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Roles:
     formats: dict[Any, Format]  # by name: how texts are read as numbers or dates
     group: str | None = None  # the column whose rows with the same value are left out together
     time: str | None = None  # the column in whose order blocks of rows are left out
-    are_counts: bool = False  # the targets, in regression
+    are_counts: bool = False  # whether the targets are counts
 
     @classmethod
     def of(cls, model: Any) -> Roles:
-        """The roles of the columns of a model that was fitted to a table."""
+        """Return the roles of the columns of a model that was fitted to a table."""
         inputs = dict.fromkeys(map(str, model.feature_names_in_), False)
         target = getattr(model, "table_", {}).get("target")
         known: dict[Any, Collection[Any]] = {target: getattr(model, "classes_", ())}
@@ -53,7 +53,7 @@ class Roles:
         return cls(target, labels, inputs, known, formats)
 
     def frame(self, batch: Batch) -> Any:
-        """The input columns of a batch as a pyarrow table, which the estimators accept."""
+        """Return the input columns of a batch as a pyarrow table, which the estimators accept."""
         import pyarrow
 
         columns = {}
@@ -69,7 +69,7 @@ class Roles:
         return pyarrow.table(columns)
 
     def targets(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """The target of each row of a batch, and a mask of the rows that have one."""
+        """Return the target of each row of a batch, and a mask of the rows that have one."""
         assert self.target is not None
         known = self.known[self.target]
         if self.labels == "text":
@@ -85,7 +85,7 @@ class Roles:
         return (np.where(present, values, 0.0).astype(np.int64) if self.labels else values), present
 
     def losses(self, batch: Batch, predicted: list[Any]) -> list[float]:
-        """The squared error of each row with a target; for classes, whether it is wrong."""
+        """Return the squared error of each row with a target; for classes, whether it is wrong."""
         try:
             y, present = self.targets(batch)
         except ValueError:  # a column of the same name with other contents
@@ -95,7 +95,7 @@ class Roles:
 
 
 def load_with_table(path: str, data: str, reading: dict[str, Any]) -> tuple[Any, Roles, Source]:
-    """A model that was fitted to a table, the roles of its columns, and a table that has these columns."""
+    """Return a model that was fitted to a table, the roles of its columns, and a table that has these columns."""
     model = load(path)
     if not hasattr(model, "feature_names_in_"):
         what = "has no column names (it was fitted in Python to an array, or by version 0.1)"
@@ -126,7 +126,7 @@ class Rows:
     groups: np.ndarray | None = None  # the labels of all rows, once all were read
 
     def __call__(self) -> Iterator[tuple[Any, np.ndarray]]:
-        """The batches that have rows with a target."""
+        """Yield the batches that have rows with a target."""
         self.dropped, group, time = [], self.roles.group, self.roles.time
         labels = []
         names = [*self.roles.inputs, str(self.roles.target), *filter(None, (group, time))]
@@ -147,7 +147,7 @@ class Rows:
             self.groups = np.searchsorted(np.sort(self.groups), self.groups) * BLOCKS // len(self.groups)
 
     def all(self) -> tuple[Any, np.ndarray]:
-        """All rows at once."""
+        """Return all rows at once."""
         import pyarrow
 
         batches = list(self())
@@ -234,7 +234,7 @@ def plan(
 
 
 def _are_counts(column: ColumnScan) -> bool:
-    """Whether all whole numbers from 0 to at least 3 occur, so few that they may be classes, and the last is rare."""
+    """Return whether all whole numbers from 0 to 3 or more occur, few enough for classes, and the last one is rare."""
     values, last = dict(column.values or {}), column.extremes[1]
     plain = column.is_number and column.odd == column.truths == 0 and column.whole
     if not plain or not 4 <= len(values) <= MOST_CLASSES or column.extremes != (0.0, len(values) - 1.0):
@@ -259,7 +259,7 @@ def _understand(source: Source, scans: dict[str, ColumnScan], target: str, task:
 
 
 def _labels(source: Source, target: str, column: ColumnScan, task: str | None, remarks: list[str]) -> str:
-    """The type of the class labels, "" for regression: inferred from the target, and reported."""
+    """Return the type of the class labels, "" for regression: inferred from the target, and reported."""
     values, rows = column.values, column.present
     whole = column.is_number and column.odd == 0 and column.whole  # not money
     few = whole and values is not None and 2 <= len(values) <= MOST_CLASSES and rows >= 3 * len(values)
@@ -289,7 +289,7 @@ def _labels(source: Source, target: str, column: ColumnScan, task: str | None, r
 
 
 def _target_fault(column: ColumnScan, regression: bool, *, forced: bool) -> str:
-    """Why a target cannot be used, and what to do; "" if it can. Numbers with mistakes are checked elsewhere."""
+    """Return why a target cannot be used, and what to do; "" if it can. Numbers with mistakes are checked elsewhere."""
     values, other = column.values, "choose another target with -y"
     if not column.present:
         return f"has no values: {other}"
@@ -315,7 +315,7 @@ def _number_of(values: Any) -> str:
 
 
 def _useless(name: str, column: ColumnScan) -> str:
-    """Why a column is dropped; "" if it is not."""
+    """Return why a column is dropped; "" if it is not."""
     is_constant = not column.missing and column.counts is not None and len(column.counts) == 1
     reasons = {
         "neither numbers, dates nor text (lists?)": not column.usable,
@@ -327,7 +327,7 @@ def _useless(name: str, column: ColumnScan) -> str:
 
 
 def _doubts(source: Source, name: str, column: ColumnScan, is_text: bool) -> Iterator[str]:
-    """Possible mistakes in a column that is used; TableError for cells that are not numbers in a column of numbers."""
+    """Yield possible mistakes in a column that is used; raise TableError for text in a column of numbers."""
     codes, drop = (f"{option} {shlex.quote(name)}" for option in ("--categorical", "--drop"))
     start = f"column {name!r}"
     if not is_text:
@@ -366,5 +366,5 @@ def _closest(name: str, source: Source) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first names."""
+    """Return the first names, and the number of the others."""
     return ", ".join(map(plain_name, names[:12])) + (f" and {len(names) - 12} more" if len(names) > 12 else "")

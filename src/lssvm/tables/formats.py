@@ -33,12 +33,12 @@ STYLES = {
     "clock": "times of day",
 }
 WORDS = dict.fromkeys(("yes", "true", "y", "t", "on"), 1.0) | dict.fromkeys(("no", "false", "n", "f", "off"), 0.0)
-YEAR = 365.2425  # days
+YEAR = 365.2425  # This is the length of a year in days.
 MICROSECONDS = 86400e6 * YEAR
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MOST_CODES = 100  # Whole numbers as text are a category up to this many different ones.
-MOST_VALUES = 500  # of a category that have a column of their own
-IDENTIFIER = 0.9  # distinct values per row above which a category is taken for an identifier
+MOST_VALUES = 500  # This many values of a category have a column of their own.
+IDENTIFIER = 0.9  # With more distinct values per row than this, a category is taken for an identifier.
 CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|HKD|SGD|SEK|NOK|DKK|PLN|CZK|HUF|RON|TRY|RUB|BRL|MXN|ZAR|KRW"
 CURRENCY = re.compile(f"[A-Z]{{0,3}}[$€£¥₹₽₩₺₪₫฿₴]|{CODES}")
 NUMBER = re.compile(
@@ -46,7 +46,7 @@ NUMBER = re.compile(
     r"(?P<digits>[.,]?\d(?:[\d.,'\s]*\d)?[.,]?)\s*"
     r"(?P<after>[^\d\s.,:/()'+-][^\d()]{0,14}?(?:(?<=m)[23])?)?\s*(?P<close>\))?"
 )
-MARKS = re.compile(r"[.,'\s]")  # of thousands
+MARKS = re.compile(r"[.,'\s]")  # These are marks of thousands.
 DATE = re.compile(
     r"(?:(?P<year>\d{4})(?:(?P<by>[-/.])(?P<month>\d{1,2})(?P=by)(?P<day>\d{1,2})|-(?P<only>\d{2}))"
     r"|(?P<first>\d{1,2})(?P<mark>[-/.])(?P<second>\d{1,2})(?P=mark)(?P<last>\d{4}|\d{2}))?"
@@ -61,7 +61,7 @@ Example = tuple[str, int]  # a text and the number of its row
 
 
 def readings(text: str) -> dict[str, tuple[float, str]]:
-    """The values of a text in all styles that can read it, with their units."""
+    """Return the values of a text in all styles that can read it, with their units."""
     text = text.replace("\u2212", "-").replace("\u2019", "'")  # typographic minus and apostrophe
     if text.casefold() in WORDS:
         return {"words": (WORDS[text.casefold()], "")}
@@ -80,7 +80,7 @@ def readings(text: str) -> dict[str, tuple[float, str]]:
 
 
 def _magnitude(digits: str, decimal: str) -> float:
-    """Digits with marks of thousands: groups of three after the first one."""
+    """Return the value of digits in which marks may separate groups of three (thousands); NaN for other groups."""
     whole, _, rest = digits.partition(decimal)
     first, *others = MARKS.split(whole)
     marked = 0 < len(first) <= 3 and first[0] != "0" and all(len(part) == 3 for part in others)
@@ -90,19 +90,19 @@ def _magnitude(digits: str, decimal: str) -> float:
 
 
 def _orders(date: re.Match[str]) -> dict[str, tuple[int, int, int]]:
-    """Year, month and day of a date in each order; dates with dots begin with the day."""
+    """Return the year, month and day of a date in each order; dates with dots begin with the day."""
     if date["year"]:
         return {"ymd": (int(date["year"]), int(date["month"] or date["only"]), int(date["day"] or 1))}
     if not date["last"]:
         return {"clock": (1970, 1, 1)}
     first, second, year = int(date["first"]), int(date["second"]), int(date["last"])
-    year += 0 if len(date["last"]) == 4 else 2000 if year < 69 else 1900  # as POSIX
+    year += 0 if len(date["last"]) == 4 else 2000 if year < 69 else 1900  # as in POSIX
     found = {"dmy": (year, second, first), "mdy": (year, first, second)}
     return {"dmy": found["dmy"]} if date["mark"] == "." else found
 
 
 def _year(date: re.Match[str], parts: tuple[int, int, int]) -> float:
-    """A date as a year; NaN if there is no such date. Times with an offset are those of UTC."""
+    """Return a date as a year; NaN if there is no such date. Times with an offset are those of UTC."""
     hours, zone = int(date["hours"] or 0), (date["zone"] or "Z").replace("UTC", "Z")
     if date["half"]:
         hours = hours % 12 + 12 * (date["half"].lower() == "pm") if 1 <= hours <= 12 else 24
@@ -131,14 +131,14 @@ class Format:
         return STYLES[self.style] + f" with the unit {self.unit!r}" * bool(self.unit)
 
     def read(self, text: str) -> float:
-        """The value of a text; NaN if it is missing or cannot be read. Dates may also be ISO dates."""
+        """Return the value of a text; NaN if it is missing or cannot be read. Dates may also be ISO dates."""
         found = readings(text.strip())
         value, unit = found.get(self.style, found.get("ymd" if self.style in ("dmy", "mdy") else "", (math.nan, "")))
         return value if unit == self.unit or (not unit and CURRENCY.fullmatch(self.unit)) else math.nan
 
 
 def is_absent(text: str) -> bool:
-    """Whether a text among numbers or times stands for a missing cell."""
+    """Return whether a text among numbers or times stands for a missing cell."""
     return text.strip() in MISSING or text.strip() in ABSENT
 
 
@@ -169,10 +169,11 @@ class Evidence:
         return self
 
     def settle(self, rows: int, distinct: float) -> tuple[Format | None, str, bool]:
-        """The format of a column, what is wrong with its texts, and whether a category of them would lose values.
+        """Return the format of a column, what is wrong with its texts, and whether a category would merge values.
 
         Without a format, the column is a category of text. This is the case for codes, which begin with 0, and for few
-        different whole numbers, such as `astype(str)` makes of codes; otherwise it would lose what numbers mean.
+        different whole numbers, such as `astype(str)` makes of codes. As a category, other numbers would lose their
+        meaning.
         """
         groups = {key: group for key, group in self.groups.items() if key[2] != "absent"}
         reads = {style: sum(n for (styles, *_), (n, _) in groups.items() if style in styles) for style in STYLES}
@@ -211,7 +212,7 @@ def _shown(example: Example) -> str:
 
 
 def years_of(cells: Any) -> np.ndarray:
-    """A column of dates as years, NaN for missing ones; times with a time zone are those of UTC."""
+    """Return a column of dates as years, NaN for missing ones; times with a time zone are those of UTC."""
     if str(getattr(cells, "dtype", "")).endswith(("object", "[pyarrow]")):
         cells = [None if is_missing(cell) else cell for cell in listed(cells)]
         cells = [c.astimezone(datetime.UTC).replace(tzinfo=None) if getattr(c, "tzinfo", None) else c for c in cells]
@@ -220,7 +221,7 @@ def years_of(cells: Any) -> np.ndarray:
 
 
 def zone_of(cells: Any) -> str:
-    """The name of the time zone of a column; empty for UTC and for times without a zone."""
+    """Return the name of the time zone of a column; empty for UTC and for times without a zone."""
     kind = cells.dtype if hasattr(cells, "dtype") else cells.type
     kind = getattr(kind, "pyarrow_dtype", kind)  # of pandas
     name = str(getattr(kind, "tz", None) or getattr(kind, "time_zone", None) or "")
@@ -231,7 +232,7 @@ def zone_of(cells: Any) -> str:
 
 
 def local(years: np.ndarray, zone: str) -> np.ndarray:
-    """Times of UTC on the clocks of a time zone."""
+    """Convert times in UTC to the local time of a time zone."""
     if not zone:
         return years
     hours, places = np.unique(np.floor((years - 1970.0) * 24.0 * YEAR + 1e-6), return_inverse=True)
@@ -242,11 +243,11 @@ def local(years: np.ndarray, zone: str) -> np.ndarray:
 
 
 # Periodic inputs ------------------------------------------------------------------------------------------------------
-CYCLES = {"time of year": YEAR, "weekday": 7.0, "hour": 1.0}  # periods in days
+CYCLES = {"time of year": YEAR, "weekday": 7.0, "hour": 1.0}  # These are the periods in days.
 
 
 def cycles_of(years: np.ndarray) -> tuple[str, ...]:
-    """The cycles that can be seen in some times: they span more than a period and show at least three phases.
+    """Return the cycles that can be seen in some times: they span more than a period and show at least three phases.
 
     Two times must be closer than half a period: the weekday of the first of each month means nothing.
     """
@@ -257,6 +258,6 @@ def cycles_of(years: np.ndarray) -> tuple[str, ...]:
 
 
 def waves(years: np.ndarray, cycle: str) -> tuple[np.ndarray, np.ndarray]:
-    """The sine and the cosine of the phase of a cycle."""
+    """Return the sine and the cosine of the phase of a cycle."""
     phase = 2.0 * math.pi * ((years - 1970.0) * YEAR / CYCLES[cycle] % 1.0)
     return np.sin(phase), np.cos(phase)
