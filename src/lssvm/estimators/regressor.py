@@ -415,7 +415,7 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
             return None
         parts = [m.fit.loo_residuals if m.searched is None else m.searched[1] for m in members]
         residuals, model = [arrays.to_numpy(part)[rows] for part in parts], self._loo_model()
-        return model.left_out(residuals) if isinstance(model, ScaledLoo) else fitted.average(residuals)
+        return model.loo_residuals_of(residuals) if isinstance(model, ScaledLoo) else fitted.average(residuals)
 
     def _fold_labels(self, folds: Any, name: str) -> np.ndarray:
         """Return the number of the fold of every training row; -1 for rows of weight 0."""
