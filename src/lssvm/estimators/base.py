@@ -172,7 +172,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.allow_nan = not tags.input_tags.pairwise
         tags.array_api_support = True
         loss: Any = getattr(self, "loss", None)
-        tags.target_tags.positive_only = loss in LOG_LINKS
+        tags.target_tags.positive_only = loss in LOG_LINKS or getattr(self, "target", None) == "log"
         tags.target_tags.multi_output = isinstance(self, RegressorMixin) and loss == "squared"
         return tags
 

@@ -238,7 +238,7 @@ class Problem(ProblemRecord):
         # a value that is too large for squares is not infinite
         means = (unit * xp.exp(xp.clip(f, None, FAR / 2))[:, None] for f in (found.decision, found.loo))
         residuals, loo = (self.y - mean for mean in means)
-        intercept = xp.sum(coef[:0], axis=0) + found.intercept + math.log(unit)
+        intercept = xp.sum(coef[:0, :], axis=0) + found.intercept + math.log(unit)
         parts = (self.basis_points, coef, intercept, residuals, found.leverage, loo)
         return Fit(self.kernel, C, self.weights, self.basis_rows, *parts, log_link=True)
 

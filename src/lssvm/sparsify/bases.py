@@ -12,7 +12,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays, progress
 from ..kernels import Kernel
-from ..problem import Problem, Step
+from ..problem import Problem, Step, held_out_rows
 from ..progress import counted
 from ..rules import Count, Rule, Seed, shown
 from ..system import iterative
@@ -283,9 +283,9 @@ class Learned(Step):
 
     Notes
     -----
-    A tenth of the rows is held out. The sample has at most max(2000, 5 n) of the other rows, or all of them if the
-    arrays are not NumPy arrays. ``path_`` holds ``scores`` (mean squared residual of the held-out rows, beginning with
-    the start) and ``chosen`` (the number of moves that were kept).
+    A tenth of the rows, or of their groups, is held out. The sample has at most max(2000, 5 n) of the other rows, or
+    all of them if the arrays are not NumPy arrays. ``path_`` holds ``scores`` (mean squared residual of the held-out
+    rows, beginning with the start) and ``chosen`` (the number of moves that were kept).
 
     Examples
     --------
@@ -306,6 +306,9 @@ class Learned(Step):
             raise ValueError("Learned moves points, which kernels.Precomputed does not have: use e.g. Random.")
         draw = check_random_state(self.random_state)
         order, seed = draw.permutation(problem.rows), draw.randint(2**31)
+        names = () if problem.row_groups is None else np.unique(problem.row_groups[order])
+        held = held_out_rows(problem, 0.1, seed) if len(names) > 2 else np.sort(order[: -(-len(order) // 10)])
+        rest = order[~np.isin(order, held)]
         candidates = np.sort(order[: max(5000, 10 * self.n)])
         kernel, descents = problem.kernel, []
         kernels = kernel.parts if kernel.is_choice else [kernel]
@@ -315,7 +318,7 @@ class Learned(Step):
                 known = known.replace(weights=known.solve().weights, robust=None)
             rows = randomly_pivoted(known.with_basis().subset(candidates), self.n, np.random.RandomState(seed))
             check_found(self, rows)
-            descents.append(self._descend(known.with_basis(candidates[rows]), kernel, problem.C, order))
+            descents.append(self._descend(known.with_basis(candidates[rows]), kernel, problem.C, held, rest))
         # the best kernel for rows may not be the best for optimised points: each kernel of a choice takes a few steps
         first = min(RACE, self.steps + 1) if len(kernels) > 1 else 1
         trails = [list(islice(descent, first)) for descent in descents]
@@ -334,9 +337,8 @@ class Learned(Step):
             warn_at_edge([learned])
         return learned.replace(asked=problem.asked or (problem.kernel, problem.C))
 
-    def _descend(self, known: Problem, requested: Kernel, C: float | None, order: np.ndarray) -> Iterator[Bunch]:
+    def _descend(self, known: Problem, requested: Kernel, C: float | None, held: Any, rest: Any) -> Iterator[Bunch]:
         """Yield the losses of held-out rows, their mean, the leave-one-out error, kernel and points after each move."""
-        held, rest = np.sort(order[: -(-len(order) // 10)]), order[-(-len(order) // 10) :]
         sample = np.sort(rest[: max(2000, 5 * self.n)] if arrays.is_numpy(known.X) else rest)
         points = known.kernel.basis_points(known.X, np.asarray(known.support)) + 0.0
         if len(sample) < 3:  # too few rows for leave-one-out: the points stay

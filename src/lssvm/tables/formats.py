@@ -55,6 +55,8 @@ DATE = re.compile(
 )
 # of numbers: codes with leading zeros, four digits or more without a mark of thousands, whole numbers
 FORMS = {"code": re.compile(r"0\d+"), "long": re.compile(r"\D*\d{4,}\D*"), "whole": re.compile(r"[-+]?\d+")}
+FORMS |= {pair: re.compile(pair, re.IGNORECASE) for pair in ("y|yes|n|no", "t|true|f|false", "on|off")}
+FORMS["absent"] = re.compile("|".join(map(re.escape, ABSENT)))
 Example = tuple[str, int]  # a text and the number of its row
 
 
@@ -65,12 +67,12 @@ def readings(text: str) -> dict[str, tuple[float, str]]:
         return {"words": (WORDS[text.casefold()], "")}
     found = {style: (number_of(text, style), "") for style in ".,"}
     number = NUMBER.fullmatch(text)
-    if number is not None and (number["open"] is None) == (number["close"] is None):
+    signs = "" if number is None else f"{number['open'] or ''}{number['minus']}{number['sign']}"
+    if number is not None and signs.startswith("(") == bool(number["close"]) and len(signs) <= 1:
         unit = " ".join(part.strip() for part in (number["before"], number["after"]) if part)
-        factor = -1.0 if number["open"] or "-" in number["minus"] + number["sign"] else 1.0
-        for style, (value, _) in found.items():
-            if math.isnan(value):
-                found[style] = factor * _magnitude(number["digits"], style), unit
+        factor = -1.0 if signs in ("(", "-") else 1.0
+        unread = [style for style, (value, _) in found.items() if math.isnan(value)]
+        found |= {style: (factor * _magnitude(number["digits"], style), unit) for style in unread}
     found = {style: reading for style, reading in found.items() if math.isfinite(reading[0])}
     date = None if found or not text else DATE.fullmatch(text)
     years = {} if date is None else {style: _year(date, parts) for style, parts in _orders(date).items()}
@@ -101,18 +103,14 @@ def _orders(date: re.Match[str]) -> dict[str, tuple[int, int, int]]:
 
 def _year(date: re.Match[str], parts: tuple[int, int, int]) -> float:
     """Return a date as a year; NaN if there is no such date. Times with an offset are those of UTC."""
-    text = "{:04}-{:02}-{:02}".format(*parts)
-    if date["clock"]:
-        hours = int(date["hours"])
-        if date["half"]:
-            hours = hours % 12 + 12 * (date["half"].lower() == "pm") if 1 <= hours <= 12 else 24
-        zone = (date["zone"] or "").replace("UTC", "Z")
-        text += f"T{hours:02}:{date['minutes']}:{(date['seconds'] or '00').replace(',', '.')}{zone}"
+    hours, zone = int(date["hours"] or 0), (date["zone"] or "Z").replace("UTC", "Z")
+    if date["half"]:
+        hours = hours % 12 + 12 * (date["half"].lower() == "pm") if 1 <= hours <= 12 else 24
+    clock = f"{hours:02}:{date['minutes'] or '00'}:{(date['seconds'] or '00').replace(',', '.')}{zone}"
     try:
-        time = datetime.datetime.fromisoformat(text)
+        time = datetime.datetime.fromisoformat("{:04}-{:02}-{:02}T".format(*parts) + clock)
     except ValueError:
         return math.nan
-    time = time if time.tzinfo else time.replace(tzinfo=datetime.UTC)
     return 1970.0 + (time - EPOCH) // datetime.timedelta(microseconds=1) / MICROSECONDS
 
 
@@ -135,7 +133,7 @@ class Format:
     def read(self, text: str) -> float:
         """Return the value of a text; NaN if it is missing or cannot be read. Dates may also be ISO dates."""
         found = readings(text.strip())
-        value, unit = found.get(self.style, found.get("ymd" if self.kind == "time" else "", (math.nan, "")))
+        value, unit = found.get(self.style, found.get("ymd" if self.style in ("dmy", "mdy") else "", (math.nan, "")))
         return value if unit == self.unit or (not unit and CURRENCY.fullmatch(self.unit)) else math.nan
 
 
@@ -149,8 +147,8 @@ class Evidence:
     """Which styles can read the texts of a column, added batch by batch.
 
     The texts are grouped by the styles that can read them, by their units, and by their form: one of FORMS, "doubtful"
-    (1,234 and 01/02/2020, whose values depend on the style), "absent" (NA) or "". Of each group, their number and the
-    first text with its row are kept.
+    (1,234 and 01/02/2020, whose values depend on the style), "point" (1.234), "absent" (NA) or "". Of each group, their
+    number and the first text with its row are kept.
     """
 
     groups: dict[tuple[frozenset[str], str, str], tuple[int, Example]] = field(default_factory=dict)
@@ -163,10 +161,8 @@ class Evidence:
                 continue
             found = readings(text)
             form = next((name for name, pattern in FORMS.items() if pattern.fullmatch(text)), "")
-            if text in ABSENT:
-                form = "absent"
-            elif len({value for value, _ in found.values()}) > 1 and ("." not in found or "," in text):
-                form = "doubtful"
+            if len({value for value, _ in found.values()}) > 1:
+                form = "doubtful" if "." not in found or "," in text else "point"
             key = frozenset(found), max((unit for _, unit in found.values()), default=""), form
             count, example = self.groups.get(key, (0, (text, row)))
             self.groups[key] = count + 1, example
@@ -185,21 +181,22 @@ class Evidence:
         own = {key: example for key, (_, example) in groups.items() if best in key[0]}
         others = [example for key, (_, example) in groups.items() if best not in key[0]]
         forms: set[str] = {form for *_, form in own}
-        units: dict[str, Example] = {}
-        for (_, unit, _), example in own.items():
-            units.setdefault(unit, example)
+        units = {unit: example for (_, unit, _), example in reversed(own.items())}  # the first ones
         is_lost = distinct > MOST_CODES or (rows >= FEWEST_ROWS and distinct > IDENTIFIER * rows)
         readable = sum(n for (styles, *_), (n, _) in groups.items() if styles)
         is_text = readable < max((1.0 - FEW_ODD) * total, 1) or len(units) > max(3, FEW_ODD * total)
         are_whole = forms <= {"whole", "long"} and units.keys() <= {""} and not is_lost
-        # Booleans are a category, unless they are spelled in several ways.
-        are_values = distinct <= 2 or len(groups) < len(self.groups) if best == "words" else are_whole and best == "."
+        # Booleans are a category, unless one pair of words is spelled in several ways.
+        is_plain = distinct <= 2 or len(forms) > 1 or len(groups) < len(self.groups)
+        are_values = is_plain if best == "words" else are_whole and best == "."
         if is_text or "code" in forms or (are_values and not others):
             return None, "", False
-        doubtful = [example for (*_, form), example in own.items() if form == "doubtful"]
+        form = "doubtful" if best == "dmy" or "long" in forms else "point"  # that which other cells make ambiguous
+        doubtful = [example for key, example in own.items() if key[2] == form]
         is_tied = any(reads[style] == reads[best] for style in STYLES if style != best)
-        if doubtful and is_tied and (best == "dmy" or "long" in forms):
-            what = "the day or the month first" if best == "dmy" else "a decimal comma or a mark of thousands"
+        if doubtful and is_tied and (best == "dmy" or len(forms) > 1):
+            mark = f"a decimal {'point' if form == 'point' else 'comma'} or a mark of thousands"
+            what = "the day or the month first" if best == "dmy" else mark
             return None, f"contains {_shown(doubtful[0])}, which may have {what}", True
         if others:
             return None, f"contains {STYLES[best]} and {_shown(others[0])}", is_lost
@@ -218,9 +215,7 @@ def years_of(cells: Any) -> np.ndarray:
     """Return a column of dates as years, NaN for missing ones; times with a time zone are those of UTC."""
     if str(getattr(cells, "dtype", "")).endswith(("object", "[pyarrow]")):
         cells = [None if is_missing(cell) else cell for cell in listed(cells)]
-        zones = [getattr(cell, "tzinfo", None) for cell in cells]
-        pairs = zip(cells, zones, strict=True)
-        cells = [cell if zone is None else cell.astimezone(datetime.UTC).replace(tzinfo=None) for cell, zone in pairs]
+        cells = [c.astimezone(datetime.UTC).replace(tzinfo=None) if getattr(c, "tzinfo", None) else c for c in cells]
     values = np.asarray(cells, dtype="datetime64[us]")
     return np.where(np.isnat(values), math.nan, 1970.0 + values.astype(np.int64) / MICROSECONDS)
 

@@ -190,8 +190,8 @@ def least_deviance(problem: Problem, start: Problem, on_all_rows: bool) -> Probl
     record = Bunch(**{**Bunch(evaluations=0, plan=[]), **start.paths.get(LeaveOneOut.__name__, {})})
     given = {name: getattr(requested, name) for name in ("X", "y", "weights", "points")}
     on_host = {name: arrays.to_numpy(array) for name, array in given.items() if array is not None}
-    whole, spread = in_memory(requested.replace(**on_host).normalised()[0]), problem.spreads.values
-    best = Candidate(start.kernel, start.C or 1.0)
+    whole = in_memory(requested.replace(**on_host).subset(requested.rows).normalised()[0])
+    spread, best = problem.spreads.values, Candidate(start.kernel, start.C or 1.0)
     if requested.kernel.is_free:
         sample = part_of(whole.with_basis(), CONSTANTS.dense_stage, None)
         many = chosen_widths(start) > 0
