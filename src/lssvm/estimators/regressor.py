@@ -153,9 +153,8 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, Array, np.ndarray]:
         """Return validated rows, targets (rows, outputs) and sample weights."""
         check_columns("y", y)
-        several = self.loss == "squared" or getattr(y, "shape", ())[1:] != (
-            1,
-        )  # a column is taken for a vector, with a warning
+        # With the other losses, one column of targets is taken for a vector, with a warning.
+        several = self.loss == "squared" or getattr(y, "shape", ())[1:] != (1,)
         layout, X, y, weights = validate(self, X, y, multi_output=several, **options)
         if issparse(y):
             raise TypeError("y is a sparse matrix: give a dense array.")
