@@ -13,7 +13,7 @@ import numpy as np
 
 from ..persist import load
 from ..progress import counted
-from ..tables.cells import ABSENT, MOST_LABELS, ColumnScan, is_number, number_of, texts_of
+from ..tables.cells import ABSENT, MOST_LABELS, ColumnScan, is_missing, is_number, number_of, texts_of
 from ..tables.formats import Evidence, Format
 from .program import progress_line
 from .reading import BATCH_CELLS, Batch, Source, TableError, odd_cells, open_table, plain_name, quoted
@@ -22,6 +22,7 @@ MOST_CLASSES = 10  # Integers with at most this many distinct values are classes
 RARE = 0.05  # Whole numbers from 0 on may be counts if a smaller share of the rows has the largest.
 REPEATED = 5  # Integers with this many rows per distinct value may be classes, as in 3 of 29 regression tables.
 FITTING = "correct it, or leave the cell empty"
+LABELLED = "every row needs a number or a date"  # with --time
 BLOCKS = 10  # There are this many blocks of rows in the order of time.
 
 
@@ -127,8 +128,7 @@ class Rows:
 
     def __call__(self) -> Iterator[tuple[Any, np.ndarray]]:
         """Yield the batches that have rows with a target."""
-        self.dropped, group, time = [], self.roles.group, self.roles.time
-        labels = []
+        self.dropped, labels, group, time = [], list[np.ndarray](), self.roles.group, self.roles.time
         names = [*self.roles.inputs, str(self.roles.target), *filter(None, (group, time))]
         for batch in self.source.batches(list(dict.fromkeys(names)), self.size):
             X = self.roles.frame(batch)
@@ -139,7 +139,11 @@ class Rows:
             if group is not None:
                 labels.append(np.array(texts_of(batch.cells(group), ()).to_pylist(), dtype=object)[kept])
             if time is not None:
-                labels.append(batch.numbers(time, FITTING, self.roles.formats.get(time))[kept])
+                labels.append(batch.numbers(time, LABELLED, self.roles.formats.get(time))[kept])
+            empty: Any = np.flatnonzero(kept)[list(map(is_missing, labels[-1]))] if labels else ()
+            if len(empty):
+                what = f"column {group or time!r} is empty in row {batch.number(int(empty[0]))}"
+                raise TableError(f"{self.source.name}: {what}: with --group or --time, every row needs a value.")
             if kept.any():
                 yield X.filter(kept), y[kept]
         self.groups = np.concatenate(labels).astype(str if time is None else float) if labels else None
@@ -194,30 +198,25 @@ def plan(
                 raise click.UsageError(f"{option} {target!r}: this is the target (-y); {remedy}.")
     names = [name for name in source.names if name not in (target, group) and name not in drop]
     scans = scan(source, list(dict.fromkeys([target, *names, *groups, *times])))
-    for name in groups:
-        if scans[name].missing or not scans[name].usable:
-            what = f"{scans[name].missing} missing cells" if scans[name].usable else "neither numbers nor text"
-            raise TableError(f"--group: column {name!r} of {source.name} has {what}: give every row a group.")
-    remarks = list(source.notes)
-    kept = {*categorical, *groups}
-    _understand(source, {name: own for name, own in scans.items() if own.odd and name not in kept}, target, task)
-    for name in times:
-        if scans[name].missing or not scans[name].is_number:
-            raise TableError(f"--time: column {name!r} of {source.name} needs a number or a date in every row.")
+    remarks, texts = list(source.notes), {name: own for name, own in scans.items() if own.odd and name not in groups}
+    _understand(source, {name: own for name, own in texts.items() if name not in categorical}, target, task)
+    for name, own in texts.items():
+        if name == time and not own.is_number:
+            found = own.fault or "contains {!r} in row {}".format(*own.odd_values[0])
+            raise TableError(f"--time: column {name!r} of {source.name} {found}: {LABELLED}.")
     are_counts = task == "count" or (task is None and _are_counts(scans[target]))
     if task is None and are_counts:
         other = "--task classification treats them as classes, --task regression minimises squared errors"
         remarks.append(f"task: count ({target!r} has whole numbers from 0 on, large ones rarely; {other})")
-    kind = "regression" if are_counts else task
-    labels = _labels(source, target, scans[target], kind, remarks)
+    labels = _labels(source, target, scans[target], "regression" if are_counts else task, remarks)
     useless: dict[str, list[str]] = {}  # by the reason; the others have none
     for name in names:
         useless.setdefault(_useless(name, scans[name]), []).append(name)
     inputs = {name: name in categorical or not scans[name].is_number for name in useless.pop("", ())}
     dropped = []
-    for reason, own in useless.items():
-        columns, verb = ("column", "is") if len(own) == 1 else ("columns", "are")
-        dropped.append(f"{columns} {listed(list(map(repr, own)))} {verb} dropped: {reason}")
+    for reason, same in useless.items():
+        columns, verb = ("column", "is") if len(same) == 1 else ("columns", "are")
+        dropped.append(f"{columns} {listed(list(map(repr, same)))} {verb} dropped: {reason}")
     if not inputs:
         fault = f"no input column remains besides the target {target!r}: add columns, or drop fewer"
         raise TableError("\n  ".join([f"{source.name}: {fault}.{source.hint}", *dropped]))
