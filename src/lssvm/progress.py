@@ -115,7 +115,7 @@ def listening(listener: Listener) -> Iterator[None]:
         listener(1.0)
 
 
-def one_of(number: int, count: int) -> AbstractContextManager[None]:
+def equal_part(number: int, count: int) -> AbstractContextManager[None]:
     """Treat what is done inside as all the work of one of `count` equal parts."""
     work = _work.get()
     return nullcontext() if work is None else listening(lambda share: work.listener((number + share) / count))
@@ -125,7 +125,7 @@ def each(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
     """Return the results of a function for all items, each of which takes an equal part of the work."""
     found = []
     for number, item in enumerate(items):
-        with one_of(number, len(items)):
+        with equal_part(number, len(items)):
             found.append(function(item))
     return found
 

@@ -105,8 +105,8 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     file = source.name if data == "-" else os.path.basename(os.path.abspath(data))
     task = "classification" if roles.labels else "count" if model.loss == "poisson" else "regression"
     model.table_ = {"target": target, "task": task, "source": file, "model": output.name, "row": source.first_row}
-    left_out = roles.group or (roles.time and f"blocks of {roles.time}")
-    model.table_ |= {"group": left_out} if left_out else {}
+    grouping = roles.group or (roles.time and f"blocks of {roles.time}")
+    model.table_ |= {"group": grouping} if grouping else {}
     doubts = [remark for remark in remarks if remark.startswith("column")] + raised
     model.table_ |= {"format": roles.formats[target]} if target in roles.formats else {}
     model.table_ |= {"na": list(source.na)} if source.na else {}

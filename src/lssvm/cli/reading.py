@@ -98,7 +98,7 @@ class Source:
     na: tuple[str, ...] = ()  # further marks of missing cells
 
     def batches(self, names: Sequence[str] | None = None, rows: int = BATCH_CELLS) -> Iterator[Batch]:
-        """Yield batches of at most so many rows of some columns, from the start; reader errors become TableErrors."""
+        """Yield batches of at most `rows` rows of some columns, from the start; reader errors become TableErrors."""
         start, names = 0, list(self.names if names is None else names)
         rows = min(rows, max(16, BATCH_CELLS // len(names)))
         with _explained_errors(self.name):

@@ -85,7 +85,7 @@ def _tested(model: Any, most: int, what: str) -> np.ndarray:
     """Return evenly spaced places among the rows with positive weight, which must be the same for all members."""
     rows = [member.training.rows for member in model.fitted_.members]
     if not all(np.array_equal(own, rows[0]) for own in rows):
-        raise NotKnown(f"{what}: the rows of weight 0 differ between the members of this stack.")
+        raise NotKnown(f"{what}: the rows of weight 0 differ between the members: give one, model.members_[0].")
     n = len(rows[0])
     if n < 3:
         raise NotKnown(f"{what} needs at least 3 rows, got {n}.")

@@ -153,9 +153,8 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, Array, np.ndarray]:
         """Return validated rows, targets (rows, outputs) and sample weights."""
         check_columns("y", y)
-        several = self.loss == "squared" or getattr(y, "shape", ())[1:] != (
-            1,
-        )  # a column is taken for a vector, with a warning
+        # With the other losses, one column of targets is taken for a vector, with a warning.
+        several = self.loss == "squared" or getattr(y, "shape", ())[1:] != (1,)
         layout, X, y, weights = validate(self, X, y, multi_output=several, **options)
         if issparse(y):
             raise TypeError("y is a sparse matrix: give a dense array.")
@@ -418,7 +417,7 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
             return None
         parts = [m.fit.loo_residuals if m.searched is None else m.searched[1] for m in members]
         residuals, model = [arrays.to_numpy(part)[rows] for part in parts], self._loo_model()
-        return model.left_out(residuals) if isinstance(model, ScaledLoo) else fitted.average(residuals)
+        return model.loo_residuals_of(residuals) if isinstance(model, ScaledLoo) else fitted.average(residuals)
 
     def _fold_labels(self, folds: Any, name: str) -> np.ndarray:
         """Return the number of the fold of every training row; -1 for rows of weight 0."""

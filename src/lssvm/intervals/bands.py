@@ -17,7 +17,7 @@ from .jackknife import Jackknife
 from .loo import FittedLoo
 
 GRID = 500  # The length of the tube is measured at this many points.
-DRAWS, PLACES = 2000, 500  # With several columns, so many errors are simulated at so many of the rows.
+DRAWS, PLACES = 2000, 500  # With several columns, this many errors are simulated at that many of the rows.
 
 
 def confidence_bands(

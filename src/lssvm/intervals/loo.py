@@ -66,7 +66,7 @@ class LooModel:
 
     def smoother(self, X: Array) -> np.ndarray:
         """Return df(x)/dy_i, (m, l)."""
-        raise ValueError("This needs loss='squared': use predict_interval with another method.")
+        raise ValueError("This method needs loss='squared': use predict_interval with another method.")
 
     def predictions(self, X: Array) -> np.ndarray:
         """Return f_(i)(x) of new rows, (m, l, k)."""
@@ -351,19 +351,19 @@ class ScaledLoo(StackedLoo):
         means = [f if scale is None else scale.mean(f) for f, scale in zip(parts, self.scales, strict=True)]
         return self.scaled(np.tensordot(self.shares, means, axes=1))
 
-    def left_out(self, residuals: Sequence[np.ndarray]) -> np.ndarray:
+    def loo_residuals_of(self, residuals: Sequence[np.ndarray]) -> np.ndarray:
         """Return the residuals of this model from those of its parts, in the last axes (l, k)."""
         targets = (self.actual if scale is None else scale.forward(self.actual) for scale in self.scales)
         return self.scaled(self.actual) - self._scaled_sum([y - r for y, r in zip(targets, residuals, strict=True)])
 
     @cached_property
     def residuals(self) -> np.ndarray:
-        return self.left_out([part.residuals for part in self.parts])
+        return self.loo_residuals_of([part.residuals for part in self.parts])
 
     def pairs(self, X: Array, part: np.ndarray) -> np.ndarray:
         own, other = zip(*(one.pairs(X, part) for one in self.parts), strict=True)
         rows = replace(self, actual=self.actual[part, None, :])
-        return np.stack([rows.left_out(own), self.left_out(other)])
+        return np.stack([rows.loo_residuals_of(own), self.loo_residuals_of(other)])
 
     def smoother(self, X: Array) -> np.ndarray:
         raise ValueError(NOT_LINEAR.format("confidence_interval needs"))

@@ -328,7 +328,7 @@ PATH: dict[str, Any] = {  # records of the steps
     **{"kernel": fitted_kernel, "weight": rules.number("a share", 0.0, 1.0), "coding": CODING, "loss": LOSS},
 }
 LISTED = ("sizes", "rho", "zeta", "scores", "errors", "supports", "max_variation", "kept", "coef", "intercept")
-TABLE: dict[str, Any] = {  # what `report.to_html` is told about the fit
+TABLE: dict[str, Any] = {  # information about the fit, for `report.to_html`
     **dict.fromkeys(("target", "source", "model", "group"), str),
     "task": one_of("regression", "classification", "count"),
     **{"row": int, "dropped": [int], "warnings": [str], "seconds": SECONDS, "format": Format, "na": [str]},

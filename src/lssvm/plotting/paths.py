@@ -334,7 +334,7 @@ class MaximalVariationDisplay(Display):
 
 
 def _recorded_path(estimator: Model, what: str, entry: str, remedy: str, least: int = 1) -> Any:
-    """Return the path that a step of a model has recorded with this entry, of at least so many values."""
+    """Return the path that a step of a model has recorded with this entry, which has at least `least` values."""
     diagnose.check_fitted(estimator, "estimator")
     diagnose.check_single(estimator, f"The {what}")
     path = getattr(estimator, "path_", None)

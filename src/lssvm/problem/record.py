@@ -185,7 +185,7 @@ class ProblemRecord:
         return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
 
     def parts(self, count: int) -> list[np.ndarray]:
-        """Return the rows with positive weight in at most so many random parts of similar size, with whole groups."""
+        """Return the rows with positive weight in at most `count` random parts of similar size, with whole groups."""
         order = self.rows_by_content
         if self.row_groups is None:
             return np.array_split(order, min(count, len(order)))

@@ -54,7 +54,7 @@ class Whitening:
         return arrays.condition(self.lower, norm, arrays.invert_lower(self.lower + 0.0))
 
     def allows_plain_columns(self, rows: int, ridge: float) -> bool:
-        """Return whether sums of kernel columns without whitening are likely to be accurate enough, for so many rows.
+        """Return whether sums of kernel columns without whitening are likely to be accurate enough for that many rows.
 
         This is decided as if the rows were copies of the basis points, possibly with one row at their mean, without
         which no sum over so few distinct rows has full rank.

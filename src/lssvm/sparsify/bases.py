@@ -172,7 +172,7 @@ class Random(Step):
 
 
 def size_that_pays(gain: float, rows: int) -> int:
-    """Return the size of a random basis for so many rows, if the second size lowers the residual by `gain`."""
+    """Return the size of a random basis for this number of rows, if the second size lowers the residual by `gain`."""
     level = sum(gain >= least for least in GAINS)
     return max([min(SIZES[0], rows), *(n for n in SIZES[1 : level + 1] if n <= rows and rows * n * n <= MOST_WORK)])
 

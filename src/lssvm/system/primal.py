@@ -270,14 +270,14 @@ def factorise_primal(
             phi[rows, :] -= centre[None, :]
             phi[rows, :] *= w[rows, None]
     if every_ridge:
-        Q, R, bottom, eigenvalues, rounding, lost = _turned(phi, ridge, tolerance)
+        Q, R, bottom, eigenvalues, rounding, lost = _for_every_ridge(phi, ridge, tolerance)
         return Primal(Q, R, bottom, eigenvalues, ridge, targets, mean, centre, w, rounding, lost)
     loss = max(tolerance, arrays.LOSS)
     Q, bottom, R, _, squares = orthogonalise(phi, math.sqrt(ridge), tolerance, loss)
     return Primal(Q, R, bottom, None, ridge, targets, mean, centre, w, squares=squares)
 
 
-def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Array, Array, float, float]:
+def _for_every_ridge(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Array, Array, float, float]:
     """Return Q, R, B and the eigenvalues of A'A for all ridges from `ridge` upwards, and their errors; overwrite A.
 
     They come from the singular vectors of R, after the columns have been orthogonalised. At the tolerance `QUICK` the

@@ -203,7 +203,7 @@ def solve_symmetric(A: Array, B: Array) -> Array:
 
 
 def _by_size(folds: Sequence[np.ndarray], columns: int) -> Iterator[np.ndarray]:
-    """Yield folds of equal size as the rows of matrices; their rows of so many columns fit in the working memory."""
+    """Yield folds of equal size as the rows of matrices; rows of `columns` values fit in the working memory."""
     for size in sorted({len(fold) for fold in folds} - {0}):
         same = np.stack([fold for fold in folds if len(fold) == size])
         for part in arrays.row_blocks(len(same), 8 * size * (2 * columns + size)):

@@ -181,17 +181,17 @@ class Evidence:
         own = {key: example for key, (_, example) in groups.items() if best in key[0]}
         others = [example for key, (_, example) in groups.items() if best not in key[0]]
         forms: set[str] = {form for *_, form in own}
-        units = {unit: example for (_, unit, _), example in reversed(own.items())}  # the first ones
+        units = {unit: example for (_, unit, _), example in reversed(own.items())}  # with their first texts
         is_lost = distinct > MOST_CODES or (rows >= FEWEST_ROWS and distinct > IDENTIFIER * rows)
         readable = sum(n for (styles, *_), (n, _) in groups.items() if styles)
         is_text = readable < max((1.0 - FEW_ODD) * total, 1) or len(units) > max(3, FEW_ODD * total)
         are_whole = forms <= {"whole", "long"} and units.keys() <= {""} and not is_lost
         # Booleans are a category, unless one pair of words is spelled in several ways.
-        is_plain = distinct <= 2 or len(forms) > 1 or len(groups) < len(self.groups)
-        are_values = is_plain if best == "words" else are_whole and best == "."
+        is_category = distinct <= 2 or len(forms) > 1 or len(groups) < len(self.groups)
+        are_values = is_category if best == "words" else are_whole and best == "."
         if is_text or "code" in forms or (are_values and not others):
             return None, "", False
-        form = "doubtful" if best == "dmy" or "long" in forms else "point"  # that which other cells make ambiguous
+        form = "doubtful" if best == "dmy" or "long" in forms else "point"  # the form that the other cells leave open
         doubtful = [example for key, example in own.items() if key[2] == form]
         is_tied = any(reads[style] == reads[best] for style in STYLES if style != best)
         if doubtful and is_tied and (best == "dmy" or len(forms) > 1):
