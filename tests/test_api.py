@@ -29,6 +29,10 @@ def explained(estimator):
     if estimator.C is None or estimator.kernel is None or estimator.kernel.is_free or counting:
         reason = "leave-one-out drops a row once, not its copies; a drawn basis depends on the number of rows"
         failures["check_sample_weight_equivalence_on_dense_data"] = reason
+    if isinstance(estimator, LSSVR) and estimator.target == "log":
+        reason = "the mean and the spread of the logarithms are those of the rows, not of their copies"
+        failures["check_sample_weight_equivalence_on_dense_data"] = reason
+        failures["check_regressor_multioutput"] = "the check has negative targets"
     if isinstance(estimator, LSSVC) and isinstance(estimator.kernel, kernels.Precomputed):
         failures["check_decision_proba_consistency"] = (
             "the check hands a precomputed kernel a matrix that is not square"
@@ -50,6 +54,8 @@ def pass_check(estimator, check):
         LSSVC(kernels.RBF()),
         LSSVR(**GIVEN),
         LSSVR(**GIVEN, robust="hampel"),
+        LSSVR(**GIVEN, loss="poisson"),
+        LSSVR(**GIVEN, target="log"),
         LSSVC(**GIVEN, coding="one-vs-one", loss="logistic"),
         LSSVC(kernels.Precomputed(), C=1.0),
         LSSVR(C=1.0, steps=[sparsify.Random(10, random_state=0)]),
@@ -68,6 +74,8 @@ def test_scikit_learn_common_checks(estimator, check):
         LSSVR(),
         LSSVC(),
         LSSVC(**GIVEN),
+        LSSVR(kernels.RBF(), loss="gamma"),
+        LSSVR(kernels.RBF(), target="power"),
         LSSVR(**GIVEN, robust=robust.Huber(scale="mad", iterations=3)),
         LSSVC(**GIVEN, robust="logistic"),
         LSSVC(**GIVEN, class_weight="balanced"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
+from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import GammaRegressor, PoissonRegressor
 from sklearn.metrics import mean_gamma_deviance, mean_poisson_deviance
 from sklearn.utils import Bunch
@@ -115,6 +116,34 @@ def test_weights_count_rows_and_units_change_nothing(loss):
         other = LSSVR(GIVEN["kernel"], C, loss=loss).fit(X, unit * y, weights)
         assert_allclose(other.predict(NEW) / unit, model.predict(NEW), rtol=1e-8)
         assert_allclose(other.loo_residuals_ / unit, model.loo_residuals_, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"kernel": kernels.Linear()}, {"kernel": kernels.RBF(1.0)}, {"steps": [sparsify.Given(X[:9])]}],
+    ids=["linear", "width", "basis"],
+)
+@LOSSES
+def test_rows_without_weight_take_no_part_in_the_search(loss, options):
+    y, weights = TARGETS[loss], EXPOSURE * (np.arange(N) % 3 > 0)
+    model, rows = LSSVR(**{"kernel": kernels.RBF(), **options}, loss=loss).fit(X, y, weights), weights > 0
+    other = LSSVR(**{"kernel": kernels.RBF(), **options}, loss=loss).fit(X[rows], y[rows], weights[rows])
+    assert_allclose(model.predict(NEW), other.predict(NEW), rtol=1e-6)
+    assert_allclose(model.loo_residuals_[rows], other.loo_residuals_, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [kernels.Linear(), kernels.RBF()])
+@LOSSES
+def test_targets_that_are_all_equal(loss, kernel):
+    model = LSSVR(kernel, loss=loss).fit(X, np.full(N, 3.0), EXPOSURE)
+    assert_allclose(model.predict(NEW), 3.0)
+    assert_allclose(model.predict_interval(NEW), 3.0)
+
+
+def test_a_column_of_counts_is_a_vector():
+    with pytest.warns(DataConversionWarning, match="column-vector y"):
+        model = LSSVR(**GIVEN, loss="poisson").fit(X, TARGETS["poisson"][:, None])
+    assert_array_equal(model.predict(NEW), LSSVR(**GIVEN, loss="poisson").fit(X, TARGETS["poisson"]).predict(NEW))
 
 
 def test_rows_far_from_their_means_do_not_stop_newton():

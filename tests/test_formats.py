@@ -61,7 +61,8 @@ NO_READING = "1.2.3 1,23,456 12-14 1_000 192.168.1.1 3/4 A1 5x3 (5 5) $ - 0.13.2
 
 
 @pytest.mark.parametrize(
-    "text", [*NO_READING.split(), "1e999", "inf", "2020-01-01T10", "1.234.56", "", "1 2", "1:00 ZM"]
+    "text",
+    [*NO_READING.split(), "--5", "(-5)", "-$-5", "1e999", "inf", "2020-01-01T10", "1.234.56", "", "1 2", "1:00 ZM"],
 )
 def test_other_texts_have_no_reading(text):
     assert readings(text) == {}
@@ -96,6 +97,7 @@ def test_dates_are_those_of_the_standard_library():
         1999,
     ]
     assert (Format("clock").read("18:00") - 1970) * YEAR == pytest.approx(0.75)
+    assert np.isnan(Format("clock").read("2020-06-01"))  # a time of day has no date
 
 
 # One format for all cells ---------------------------------------------------------------------------------------------
@@ -109,11 +111,15 @@ def test_dates_are_those_of_the_standard_library():
         (["1,234", "1,234,567"], Format(".")),
         (["$123", "$1,234", "$567,890"], Format(".", "$")),  # a comma before three digits is a mark of thousands
         (["1.234", "5.678"], Format(".")),  # a point alone is a decimal point
+        (["1.234", "5678"], Format(".")),
+        (["1.234 kg", "0.5 kg", "2 kg"], Format(".", "kg")),
         (["01/02/2020", "13/02/2020"], Format("dmy")),
         (["01/02/2020", "02/13/2020"], Format("mdy")),
         (["01.02.2020", "03.04.2020"], Format("dmy")),  # dates with dots begin with the day
         (["yes", "No", "Y"], Format("words")),
         (["yes", "no", "yes"], None),
+        (["t", "n", "f"], None),  # not words of one pair
+        (["On", "off", "OFF"], Format("words")),
         (["$5", "(3)", "7"], Format(".", "$")),  # a currency may be left out, other units not
         (["12:30", "9:05"], Format("clock")),
         (["2020-01", "2021-12"], Format("ymd")),
@@ -138,6 +144,8 @@ MIXED = [f"{k % 28 + 1}/1/{2000 + k // 28}" for k in range(13, 100)]
     ("texts", "more", "fault"),
     [
         (["1234", "1,234", "5,678"], [], "contains '1,234' in row 1, which may have a decimal comma"),
+        (["567 €", "1.234 €", "12.500 €"], [], "contains '1.234 €' in row 1, which may have a decimal point"),
+        (["1.234", "1,234"], [], "contains '1.234' in row 0, which may have a decimal point or a mark of thousands"),
         (["01/02/2020", "3/4/2020"], [], "contains '01/02/2020' in row 0, which may have the day or the month first"),
         (["13/1/2021", "1/13/2021"], MIXED, "contains dates (day, month, year) and '1/13/2021' in row 1"),
         (["1.5", "about 5"], [f"{k}.25" for k in range(99)], "contains numbers and 'about 5' in row 1"),

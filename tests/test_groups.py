@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -324,6 +324,20 @@ def test_sparse_models(step):
     assert_allclose(model.loo_residuals_, expected[:, 0], rtol=1e-8, atol=1e-10)
     if getattr(step, "rows", "") == "keep":  # sizes are compared by groups
         assert_allclose(model.path_.scores[-1], np.mean(model.loo_residuals_**2))
+
+
+def test_learned_points_are_judged_by_other_groups(monkeypatch):
+    seen, descend = [], sparsify.Learned._descend
+
+    def spy(self, known, requested, C, held, rest):
+        seen.append((held, rest))
+        return descend(self, known, requested, C, held, rest)
+
+    monkeypatch.setattr(sparsify.Learned, "_descend", spy)
+    LSSVR(KERNEL, C=5.0, steps=[sparsify.Learned(8, steps=2, random_state=0)]).fit(X, Y[:, 0], groups=GROUPS)
+    ((held, rest),) = seen
+    assert_array_equal(np.sort(np.concatenate([held, rest])), np.arange(N))
+    assert not set(GROUPS[held]) & set(GROUPS[rest])
 
 
 def test_robust_weights():

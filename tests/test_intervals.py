@@ -491,5 +491,5 @@ def test_what_cannot_be_searched_again_is_told():
     with pytest.warns(UserWarning, match="widths were chosen by.*40 rows.*too narrow") as caught:
         LSSVR(ARD, steps=[sparsify.InversePrune(0.3)]).fit(X, y).predict_interval(X)
     assert caught[-1].filename == __file__
-    with pytest.raises(ValueError, match=r"folds.*1 row is left"):
+    with pytest.raises(ValueError, match=r"folds.*fewer than 2 rows are left"):
         LSSVR(ARD).fit(X, y).predict_interval(X, method="cv+", folds=np.arange(40) == 0)

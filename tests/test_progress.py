@@ -133,7 +133,7 @@ def test_parts_announced_late_do_not_turn_back():
     shares = []
     with progress.listening(shares.append):
         for number in range(2):
-            with progress.one_of(number, 2), progress.expect(lambda: 4.0):
+            with progress.equal_part(number, 2), progress.expect(lambda: 4.0):
                 progress.did(lambda: 1.0)
                 with progress.expect(lambda: 60.0):
                     progress.did(lambda: 1.0)

@@ -20,7 +20,7 @@ from . import arrays
 from .stream.sources import SAMPLE_ROWS, add_all, groups
 from .tables import kind_of, series_of
 
-NO_WORKERS = 30.0  # seconds without a running worker after which a fit gives up
+NO_WORKERS = 30.0  # After this many seconds without a running worker, a fit gives up.
 REMEDY = (
     "use smaller chunks (rechunk or repartition) or fewer threads per worker, which need less memory, or give the "
     "workers more memory (memory_limit)."
@@ -52,7 +52,7 @@ class DaskChunks:
         self._first = tuple(None if part is None else _meta(part) for part in (X, y, weight))
 
     def first(self) -> tuple[Any, Any, Any]:
-        """A chunk without rows or, if there are texts, which have to be understood, some of the first chunk."""
+        """Return a chunk without rows or, if columns of text have to be interpreted, the first rows of a chunk."""
         import dask
 
         X, y, weight = self._first
@@ -70,7 +70,7 @@ class DaskChunks:
         return _compute(parts[0])
 
     def _results(self, function: Callable[..., Any]) -> list[Any]:
-        """Delayed results for all chunks."""
+        """Return delayed results for all chunks."""
         import dask
 
         shared = dask.delayed(function, traverse=False)  # as an argument, so that the graph holds the basis only once
@@ -78,7 +78,7 @@ class DaskChunks:
         return [call(shared, number, *block) for number, block in enumerate(self.blocks)]
 
     def rows(self, function: Callable[..., Any], kinds: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
-        """Lazy Dask arrays of the per-row results of function(number, X, y, weight), one array per kind.
+        """Return lazy Dask arrays of the per-row results of function(number, X, y, weight), one array per kind.
 
         A kind is the shape of one row and the dtype.
         """
@@ -94,7 +94,7 @@ def _start(block: Any) -> Any:
 
 
 def _joined(parts: Sequence[Any], lengths: Sequence[float], shape: tuple[int, ...], dtype: Any) -> Any:
-    """A Dask array of delayed blocks of rows; `shape` is that of one row, and lengths may be unknown (NaN)."""
+    """Return a Dask array of delayed blocks of rows; `shape` is that of one row, and lengths may be unknown (NaN)."""
     import dask.array
 
     pairs = zip(parts, lengths, strict=True)
@@ -103,7 +103,7 @@ def _joined(parts: Sequence[Any], lengths: Sequence[float], shape: tuple[int, ..
 
 
 def _blocks(collection: Any, rows: tuple[int, ...] | None) -> list[Any]:
-    """Delayed blocks of rows."""
+    """Return delayed blocks of rows."""
     if not hasattr(collection, "chunks"):
         return list(collection.to_delayed())
     if rows is not None:
@@ -120,14 +120,14 @@ def _blocks(collection: Any, rows: tuple[int, ...] | None) -> list[Any]:
 
 
 def _meta(collection: Any) -> Any:
-    """An object with the columns of a collection, but without rows."""
+    """Return an object with the columns of a collection, but without rows."""
     if not hasattr(collection, "chunks"):
         return collection._meta
     return np.empty((0, *collection.shape[1:]))
 
 
 def _compute(node: Any) -> Any:
-    """The value of a delayed node; on a cluster, raises an error if no worker has been running for a while."""
+    """Compute a delayed node; on a cluster, raise an error if no worker has been running for a while."""
     import dask
 
     try:
@@ -137,7 +137,7 @@ def _compute(node: Any) -> Any:
     except (ImportError, ValueError):  # no cluster: threads or processes on this computer
         return dask.compute(node)[0]
     future = client.compute(node)
-    alone: float | None = None
+    idle_since: float | None = None
     try:
         while not future.done():
             try:
@@ -145,8 +145,8 @@ def _compute(node: Any) -> Any:
             except TimeoutError:
                 workers, working = client.run_on_scheduler(_count_workers)
             now = time.monotonic()
-            alone = None if working else (alone or now)
-            if alone is not None and now - alone > NO_WORKERS:
+            idle_since = None if working else (idle_since or now)
+            if idle_since is not None and now - idle_since > NO_WORKERS:
                 raise RuntimeError(
                     f"No Dask worker has been running for {NO_WORKERS:.0f} s: restart the workers and fit again, or "
                     f"check their logs. Workers that run out of memory are killed: {REMEDY}"
@@ -164,13 +164,13 @@ def _compute(node: Any) -> Any:
 
 
 def _count_workers(dask_scheduler: Any) -> tuple[int, int]:
-    """The number of workers, and how many of them are running: a paused worker starts no new tasks."""
+    """Return the number of workers, and how many of them are running: a paused worker starts no new tasks."""
     workers = dask_scheduler.workers.values()
     return len(workers), sum(worker.status.name == "running" or bool(worker.executing) for worker in workers)
 
 
 def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
-    """A method of a fitted model on a Dask collection: a lazy Dask array."""
+    """Return the result of a method of a fitted model on a Dask collection, as a lazy Dask array."""
     import dask
 
     check_is_fitted(model)
@@ -186,7 +186,7 @@ def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
         from dask.dataframe.utils import meta_nonempty
 
         rows, lengths = meta_nonempty(_meta(X)), (np.nan,) * X.npartitions
-        known = getattr(model.fitted_.layout.columns, "columns", ())  # texts of the example are not numbers
+        known = getattr(model.fitted_.layout.columns, "columns", ())  # Dask's example texts do not have their formats
         rows = rows.assign(**{own.name: None for own in known if own.format is not None and own.name in rows})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the row of zeros has no column names
@@ -199,6 +199,6 @@ def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
     return _joined(parts, lengths, example.shape[1:], example.dtype)
 
 
-def _call(model: Any, method: str, X: Any, options: dict[str, Any], nothing: Any) -> Any:
-    """The result for a block, which may be empty after filtering."""
-    return getattr(model, method)(X, **options) if len(X) else nothing
+def _call(model: Any, method: str, X: Any, options: dict[str, Any], empty: Any) -> Any:
+    """Return the result for a block, which may be empty after filtering."""
+    return getattr(model, method)(X, **options) if len(X) else empty

@@ -17,28 +17,28 @@ from scipy.special import expit, softmax
 from . import arrays
 
 CODINGS = ("one-vs-rest", "one-vs-one")
-SURE = 1e-7  # smallest probability of a class in a pair: libsvm's value
-SLOPES = (-5.0, 8.0)  # range of the log slopes that are searched: probabilities from almost equal to almost 0 and 1
-CALIBRATION_ROWS = 4000  # maximum number of rows used to choose the slope of pairs
-TINY = 1e-12  # keeps systems regular and logarithms finite
-FAR = 300.0  # exponents are clipped here, as exp would overflow at 709
-STEP = 0.4  # of the log slope, in a search about a guess
-MOVES = 10  # at most, downhill
+SURE = 1e-7  # The probability of a class in a pair is at least this: libsvm's value.
+SLOPES = (-5.0, 8.0)  # The log slopes are searched in this range: from almost equal probabilities to almost 0 and 1.
+CALIBRATION_ROWS = 4000  # At most this many rows are used to choose the slope of pairs.
+TINY = 1e-12  # This keeps systems regular and logarithms finite.
+FAR = 300.0  # Exponents are clipped here, because exp overflows at 709.
+STEP = 0.4  # Each step of the search from a guess changes the log slope by this much.
+MOVES = 10  # This search takes at most this many steps.
 
 
 def pairs_of(n_classes: int) -> list[tuple[int, int]]:
-    """The pairs (a, b) of classes, a < b, in the order of the output columns."""
+    """Return the pairs (a, b) of classes, a < b, in the order of the output columns."""
     return list(itertools.combinations(range(n_classes), 2))
 
 
 def pair_work(counts: np.ndarray) -> float:
-    """The sum of the cubed numbers of rows of all pairs, (n_a + n_b)^3, from the numbers of rows of the classes."""
+    """Return the sum of (n_a + n_b)^3 over all pairs of classes, from the numbers of rows of the classes."""
     one, two, three = (float(np.sum(counts**power)) for power in (1, 2, 3))
     return (len(counts) - 4) * three + 3.0 * one * two
 
 
 def pair_rows(codes: np.ndarray, n_classes: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The rows of each pair, sorted, and their targets -1 and +1."""
+    """Return the rows of each pair, sorted, and their targets -1 and +1."""
     members = [np.flatnonzero(codes == c) for c in range(n_classes)]
     found = []
     for a, b in pairs_of(n_classes):
@@ -48,7 +48,7 @@ def pair_rows(codes: np.ndarray, n_classes: int) -> list[tuple[np.ndarray, np.nd
 
 
 def couple(values: np.ndarray, n_classes: int, slope: float) -> np.ndarray:
-    """Probabilities (rows, classes) from decision values (rows, pairs) by the second method of Wu, Lin & Weng (2004).
+    """Return probabilities (rows, classes) from decision values (rows, pairs): Wu, Lin & Weng (2004), second method.
 
     With r_ab = 1/(1 + exp(slope f_ab)) the probability of a given a or b, the probabilities p minimise
     sum_ab (r_ba p_a - r_ab p_b)^2 subject to sum_a p_a = 1: p is proportional to Q^-1 1 with Q_aa = sum_b r_ba^2 and
@@ -69,13 +69,13 @@ def couple(values: np.ndarray, n_classes: int, slope: float) -> np.ndarray:
 
 
 def pair_slope(values: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_classes: int) -> float:
-    """The slope of `couple` with the smallest log loss of (leave-one-out) decision values."""
+    """Return the slope of `couple` with the smallest log loss of (leave-one-out) decision values."""
     order = np.random.RandomState(0).permutation(np.flatnonzero(weights > 0))[:CALIBRATION_ROWS]
     return pair_losses(values[order], codes[order], weights[order], n_classes)[0]
 
 
 def pair_losses(values: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_classes: int) -> tuple[float, np.ndarray]:
-    """The slope of `couple` with the smallest log loss, and the log loss of every row.
+    """Return the slope of `couple` with the smallest log loss, and the log loss of every row.
 
     Coupling solves a linear system per row and slope. The search therefore starts from the best slope for the pairs of
     each row's own class, which is cheap to find.
@@ -102,10 +102,10 @@ def pair_losses(values: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_cl
 
 
 def vertex(function: Callable[[float], float], start: float, step: float, moves: int) -> float:
-    """The minimum of the parabola through three values of a function, a step apart, the middle one of which is least.
+    """Return the vertex of the parabola through three values of a function, the middle one of which is the smallest.
 
-    The function is followed downhill from `start` for at most `moves` steps. A parabola is accurate enough for a
-    function as smooth as a log loss.
+    The values are taken `step` apart, after following the function downhill from `start` for at most `moves` steps. A
+    parabola is accurate enough for a function as smooth as a log loss.
     """
     here, below = function(start + step), function(start)
     if below <= here:  # it falls in the other direction, where no move has been made yet
@@ -119,9 +119,9 @@ def vertex(function: Callable[[float], float], start: float, step: float, moves:
 
 
 def platt_targets(codes: np.ndarray, weights: np.ndarray, n_classes: int) -> np.ndarray:
-    """Target probabilities (rows, classes): (n + 1)/(n + 2) for a row's own class of n rows, the others share the rest.
+    """Return target probabilities (rows, classes): (n + 1)/(n + 2) for the row's class, which has n rows.
 
-    With them, separable classes get a finite slope (Platt 1999).
+    The other classes share the rest. With these targets, separable classes get a finite slope (Platt 1999).
     """
     counts = np.bincount(codes, weights=weights, minlength=n_classes)
     aims = ((counts + 1.0) / (counts + 2.0))[codes]
@@ -131,7 +131,7 @@ def platt_targets(codes: np.ndarray, weights: np.ndarray, n_classes: int) -> np.
 
 
 def softmax_slope(logits: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> float:
-    """The slope s > 0 of softmax(s * logits) with the largest likelihood: the root of an increasing derivative."""
+    """Return the slope s > 0 of softmax(s * logits) with the largest likelihood, the root of its derivative."""
 
     def derivative(slope: float) -> float:
         return float(weights @ np.sum((softmax(slope * logits, axis=1) - targets) * logits, axis=1))

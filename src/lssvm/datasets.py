@@ -15,7 +15,7 @@ XY = tuple[NDArray[Any], NDArray[Any]]
 
 
 def load_motorcycle(*, return_X_y: bool = False) -> Bunch | XY:
-    """Head acceleration (g) against time (ms) in simulated motorcycle crashes.
+    """Return head acceleration (g) against time (ms) in simulated motorcycle crashes.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def load_motorcycle(*, return_X_y: bool = False) -> Bunch | XY:
 
 
 def load_ripley(*, subset: Annotated[str, one_of("train", "test")] = "train", return_X_y: bool = False) -> Bunch | XY:
-    """Ripley's two classes in the plane, labelled -1 and +1.
+    """Return Ripley's two classes in the plane, labelled -1 and +1.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def load_ripley(*, subset: Annotated[str, one_of("train", "test")] = "train", re
 
 
 def load_tictactoe(*, return_X_y: bool = False) -> Bunch | XY:
-    """All 958 final boards of tic-tac-toe with x moving first; the target is whether x has won.
+    """Return all 958 final boards of tic-tac-toe with x moving first; the target is whether x has won.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def make_sinc(
     outlier_size: NotNegative = 2.0,
     random_state: Seed = None,
 ) -> XY:
-    """Noisy samples of sinc(x) = sin(pi x) / (pi x), x uniform on [-5, 5].
+    """Return noisy samples of sinc(x) = sin(pi x) / (pi x), x uniform on [-5, 5].
 
     The robust regression problem of Suykens et al. (2002), section 5: either Gaussian noise with a
     few large outliers (``outliers=3``) or heavy-tailed noise (``distribution="t4"``). The paper
@@ -156,7 +156,7 @@ def make_additive(
     noise: NotNegative = 1.0,
     random_state: Seed = None,
 ) -> XY:
-    """Vapnik's additive function of four inputs, with further irrelevant inputs.
+    """Return Vapnik's additive function of four inputs, with further irrelevant inputs.
 
     Pelckmans et al. (2005), eq. (31), with inputs uniform on [0, 1]::
 
@@ -202,7 +202,7 @@ def _text(file: str) -> str:
 
 
 def _load(file: str, descr: str, return_X_y: bool, kind: type = np.float64) -> Bunch | XY:
-    """(X, y) of a file with a header, or a Bunch that also has its names and the description in another file."""
+    """Return (X, y) of a file with a header, or a Bunch that also has its names and the description in another file."""
     header, *lines = _text(file).splitlines()
     table = np.loadtxt(lines, delimiter=",")
     X: NDArray[Any] = table[:, :-1].copy()

@@ -18,7 +18,7 @@ REFUSED = {stat.S_IFDIR: "a folder", stat.S_IFBLK: "a block device", stat.S_IFSO
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
-    """Whether output to `path` is a stream: a character device, a FIFO, or an open file (/dev/stdout, /dev/fd/3).
+    """Return whether `path` is a stream: a character device, a FIFO, or an open file (/dev/stdout, /dev/fd/3).
 
     Raises OSError for a path that cannot be written to: a folder, a block device, a socket or a closed stream.
     """
@@ -35,7 +35,7 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
 
 
 def _descriptor(path: str | os.PathLike[str]) -> int | None:
-    """The file descriptor behind /dev/stdout or /dev/fd/3; None for other paths."""
+    """Return the file descriptor behind /dev/stdout or /dev/fd/3; None for other paths."""
     found = re.fullmatch(r"/dev/(?:stdout|fd/(\d+))", os.path.abspath(path))
     if found is None:
         return None
@@ -48,7 +48,7 @@ def _descriptor(path: str | os.PathLike[str]) -> int | None:
 
 
 def writable(path: str | os.PathLike[str]) -> Path:
-    """The file that a path leads to, which exists or can be created; otherwise an OSError says what to do."""
+    """Return the file that a path leads to, which exists or can be created; otherwise an OSError says what to do."""
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         raise FileNotFoundError(
@@ -62,7 +62,7 @@ def writable(path: str | os.PathLike[str]) -> Path:
 
 @contextlib.contextmanager
 def written(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary file that replaces `path` once it is complete and on disk; on an error, `path` is left unchanged.
+    """Open a binary file that replaces `path` once it is complete and on disk; an error leaves `path` unchanged.
 
     An existing file keeps its mode and, if permitted, its owner; a symbolic link keeps pointing to its target. A file
     with several names (hard links), or in a folder where no files can be created, is overwritten at the end; a

@@ -10,26 +10,27 @@ from scipy.special import entr
 from . import arrays
 from .arrays import EPS, Array, NumericalError
 
-FAR = 700.0  # margins are clipped here, as exp would overflow
-FLOOR = 1e-6  # smallest curvature of the logistic loss for misclassified rows: keeps their steps finite
-LEAST = 1e-100  # that for other rows: its square is not 0
-MARGIN = 1e6  # decision values of classes, normally about +-1, are clipped to +-MARGIN, so that squares stay finite
-SLOPE_STEPS = 30  # at most, in the search for the slope of a log loss
+FAR = 700.0  # Margins are clipped here, because exp would overflow.
+FLOOR = 1e-6  # The logistic loss of misclassified rows has at least this curvature, so that their steps are finite.
+LEAST = 1e-100  # For other rows it has at least this curvature, whose square is still positive.
+MARGIN = 1e6  # Decision values of classes, normally about +-1, are clipped here, so that squares stay finite.
+SLOPE_STEPS = 30  # The search for the slope of a log loss takes at most this many steps.
 TINY = 1e-300
-SLOPE_ACCURACY = 1e-6  # relative; the error of the loss is of the order of its square
+SLOPE_ACCURACY = 1e-6  # This is relative; the error of the loss is of the order of its square.
 
 
 class Loss:
     """A loss as a function of the margin m = t f, t = -1 or +1: its value, slope -d/dm and curvature d^2/dm^2.
 
-    `third` is the derivative of the logarithm of the curvature, `dual` the smallest value of loss(m) + share m: a
-    lower bound on the minimum of a problem is made of it. Unless a loss says otherwise, it is half the squared slope.
+    `third` is the derivative of the logarithm of the curvature, `dual` the smallest value of loss(m) + share m,
+    which yields a lower bound on the minimum of a problem. Unless a subclass overrides it, `value` is half the squared
+    slope.
     """
 
     is_quadratic = False  # one step of Newton's method suffices
     is_smooth = True  # the curvature changes continuously
     is_of_classes = True  # else the loss has targets of its own, and its margins are the values f
-    # an increasing function of targets or means, on whose scale all targets of the same weight vary equally
+    # an increasing function of targets or means, on whose scale targets of equal weight have equal variances
     stabilised = staticmethod(lambda y: y)
     restored = staticmethod(lambda values: values)  # its inverse; 0 for values below its range
 
@@ -88,7 +89,7 @@ class Logistic(Loss):
         return 1.0 / (1.0 + xp.exp(xp.clip(margin, None, FAR)))
 
     def curvature(self, margin: Array) -> Array:
-        """p (1 - p) with a floor, on which the fixed point of Newton's method does not depend.
+        """Return p (1 - p) with a floor, on which the fixed point of Newton's method does not depend.
 
         A step adds slope/curvature to the margin of a row: up to 2 for rows on the right side of the boundary, where a
         floor would end the steps far from the minimum, but exp(-m) for the others.
@@ -113,7 +114,7 @@ LOSSES: dict[str, Loss] = {"squared": Squared(), "squared_hinge": SquaredHinge()
 class LogLink(Loss):
     """Half the unit deviance of targets y >= 0 with means m = exp(f) and variances proportional to m^power.
 
-    With targets y/u, it is u^(power - 2) times as large. `stabilised` targets have the variance 1.
+    For targets y/u, the loss is u^(power - 2) times as large. `stabilised` targets have the variance 1.
     """
 
     is_of_classes = False
@@ -134,7 +135,7 @@ class LogLink(Loss):
         return (self.y - mean) * mean ** (1.0 - self.power)
 
     def curvature(self, margin: Array) -> Array:
-        """m or, with the power 2, y/m, with a floor where a step would be far too long: see `Logistic.curvature`."""
+        """Return m or, with the power 2, y/m, with a floor where a step would be far too long: see `Logistic`."""
         curvature = self.y ** (self.power - 1.0) * self._mean(margin) ** self.sign
         return arrays.namespace(margin).maximum(curvature, FLOOR * self.size + LEAST)
 
@@ -148,7 +149,7 @@ class LogLink(Loss):
 
 
 class Poisson(LogLink):
-    """exp(f) - y f plus a constant, of counts, or of rates weighted by their exposure."""
+    """exp(f) - y f plus a constant, for counts, or for rates weighted by their exposure."""
 
     power = 1.0
 
@@ -157,7 +158,7 @@ class Poisson(LogLink):
 
 
 class Gamma(LogLink):
-    """f + y exp(-f) plus a constant, of positive targets whose standard deviation is proportional to their mean."""
+    """f + y exp(-f) plus a constant, for positive targets whose standard deviation is proportional to their mean."""
 
     power = 2.0
 
@@ -166,11 +167,11 @@ class Gamma(LogLink):
 
 
 LOG_LINKS: dict[str, type[LogLink]] = {"poisson": Poisson, "gamma": Gamma}
-NUMBER_LOSSES = ("squared", *LOG_LINKS)  # those of regression
+NUMBER_LOSSES = ("squared", *LOG_LINKS)  # These are the losses of regression.
 
 
 def log_press(e: Array, complement: Array, *_: Array) -> tuple[float, Array, Array]:
-    """log of PRESS = sum (e/(1 - h))^2, from scaled residuals e (l, k) and 1 - h (l, 1); its derivatives in e and h."""
+    """Return log PRESS, PRESS = sum (e/(1 - h))^2, of scaled residuals e (l, k), and its derivatives in e and h."""
     xp = arrays.namespace(e)
     r = e / complement
     press = float(xp.sum(r * r))
@@ -181,7 +182,7 @@ def log_press(e: Array, complement: Array, *_: Array) -> tuple[float, Array, Arr
 
 
 def log_deviance(e: Array, complement: Array, targets: Array, weights: Array) -> tuple[float, Array, Array]:
-    """log of the mean `log_loss` of classes, and its derivatives; e and complement are as in `log_press`."""
+    """Return the log of the mean `log_loss` of classes, and its derivatives; e and complement are as in `log_press`."""
     xp = arrays.namespace(e)
     r = e / complement
     w, one = xp.sqrt(weights)[:, None], 0.0 * targets + 1.0
@@ -192,7 +193,7 @@ def log_deviance(e: Array, complement: Array, targets: Array, weights: Array) ->
 
 
 def log_loss(f: Array, targets: Array, weights: Array) -> tuple[Array, Array]:
-    """Mean log loss (c,) of decision values f (l, c, k) of c models for targets -1 and +1, and its derivative in f.
+    """Return the mean log loss (c,) of decision values f (l, c, k) of c models for targets +-1, and its slope in f.
 
     P(t = 1) = 1/(1 + exp(-slope f)), with the slope of the smallest loss for each model. The loss thus does not depend
     on the scale of the values, and by the envelope theorem the slope does not contribute to the derivative. Several

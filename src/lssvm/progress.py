@@ -18,9 +18,9 @@ from typing import Any, Self, TextIO
 
 Listener = Callable[[float], object]
 
-QUIET = 0.5  # seconds before a line appears
-INTERVAL = 0.1  # seconds between two updates of a line
-LOGGED = 0.25  # share of the work between two lines of a log
+QUIET = 0.5  # A line appears after this many seconds.
+INTERVAL = 0.1  # There are this many seconds between two updates of a line.
+LOGGED = 0.25  # A log gets a line after each such share of the work.
 
 
 class Line:
@@ -44,7 +44,7 @@ class Line:
     def __call__(self, share: float) -> None:
         now = time.monotonic()
         due = now - self.shown >= INTERVAL if self.in_place else share >= self.share + LOGGED
-        if due and share < 1.0 and now - self.start >= QUIET:  # all is done only at the end
+        if due and share < 1.0 and now - self.start >= QUIET:  # 100 % is shown only at the end
             self._show(share, now)
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
@@ -69,7 +69,7 @@ class Line:
 
 
 def write(stream: TextIO, text: str) -> None:
-    """Write to a stream at once; nothing if it is closed or broken, because the work must not end for that."""
+    """Write to a stream at once; a closed or broken stream is ignored, because it must not stop the work."""
     with suppress(OSError, ValueError):
         stream.write(text)
         stream.flush()
@@ -90,7 +90,7 @@ class _Work:
 
     @contextmanager
     def part(self, number: int) -> Iterator[None]:
-        """Work done inside the context counts towards this part, of which nothing remains at the end."""
+        """Count work done inside the context towards this part, of which nothing remains at the end."""
         self.now = number
         try:
             yield
@@ -115,17 +115,17 @@ def listening(listener: Listener) -> Iterator[None]:
         listener(1.0)
 
 
-def one_of(number: int, count: int) -> AbstractContextManager[None]:
-    """What is done inside is all the work of one of `count` equal parts."""
+def equal_part(number: int, count: int) -> AbstractContextManager[None]:
+    """Treat what is done inside as all the work of one of `count` equal parts."""
     work = _work.get()
     return nullcontext() if work is None else listening(lambda share: work.listener((number + share) / count))
 
 
 def each(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """The results of a function for all items, each of which takes an equal part of the work."""
+    """Return the results of a function for all items, each of which takes an equal part of the work."""
     found = []
     for number, item in enumerate(items):
-        with one_of(number, len(items)):
+        with equal_part(number, len(items)):
             found.append(function(item))
     return found
 
@@ -152,10 +152,10 @@ def did(amount: Callable[[], float]) -> None:
 
 
 def work(rows: int, basis: int | None, *, every: bool = False) -> float:
-    """Approximate work of factorising so many rows with a basis (None: the rows), for one C or for every C.
+    """Return the approximate work of factorising that many rows with a basis (None: the rows), for one or every C.
 
-    In nanoseconds of one core, as measured with 300 to 200,000 rows. What cannot be predicted, such as the extra passes
-    of an ill-conditioned system, may take three times as long.
+    The unit is a nanosecond of one core, as measured with 300 to 200,000 rows. Unpredictable work, such as the extra
+    passes of an ill-conditioned system, may make it three times as long.
     """
     slope = {(True, False): 0.08, (True, True): 0.36, (False, False): 0.04, (False, True): 0.06}[basis is None, every]
     size = rows if basis is None else basis
@@ -163,16 +163,16 @@ def work(rows: int, basis: int | None, *, every: bool = False) -> float:
 
 
 def share_of_work(rows: slice, basis: int) -> float:
-    """The share of `work` that a block of rows accounts for."""
+    """Return the share of `work` that a block of rows accounts for."""
     return work(rows.stop - rows.start, basis) - work(0, basis)
 
 
 def gradient_work(rows: int, basis: int | None, columns: int) -> float:
-    """Approximate work of the derivative of the leave-one-out loss, in the units of `work`."""
+    """Return the approximate work of the derivative of the leave-one-out loss, in the units of `work`."""
     size, slope = (rows, 0.1) if basis is None else (basis, 0.0)
     return rows * size * (12.0 + 3.0 * columns + slope * size)
 
 
 def counted(count: int, singular: str, plural: str = "") -> str:
-    """A number and a noun, with or without a verb: "1 row", "2 rows"; "1 row is", "2 rows are"."""
+    """Return a number and a noun, with or without a verb: "1 row", "2 rows"; "1 row is", "2 rows are"."""
     return f"{count} {singular if count == 1 else plural or singular + 's'}"

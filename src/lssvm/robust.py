@@ -16,7 +16,7 @@ from .rules import Positive, check_parameters, integer, one_of, shown
 
 __all__ = ["Hampel", "Huber", "Logistic", "Myriad", "WeightFunction", "as_weight_function", "robust_scale"]
 
-FLOOR = 1e-4  # smallest weight, as in Suykens et al. 2002, eq. 14
+FLOOR = 1e-4  # This is the smallest weight, as in Suykens et al. 2002, eq. 14.
 NORMAL_QUARTILE = 0.6745
 Scale = Annotated[str, one_of("iqr", "mad")]
 Times = Annotated[int, integer("an integer from 1 to 1000000", 1, 10**6)]
@@ -32,18 +32,18 @@ class WeightFunction(BaseEstimator):
     iterations: int
 
     def __call__(self, residuals: np.ndarray, sample_weight: np.ndarray | None = None) -> np.ndarray:
-        """One weight per row of the residuals (rows, or rows x outputs)."""
+        """Return one weight per row of the residuals (rows, or rows x outputs)."""
         self.check()
         return self.from_scales(residuals, self.scales(residuals, sample_weight))
 
     def scales(self, residuals: np.ndarray, sample_weight: np.ndarray | None = None) -> np.ndarray:
-        """The robust scale of each output; 0 if the residuals are rounding errors."""
+        """Return the robust scale of each output; 0 if the residuals are rounding errors."""
         columns = np.asarray(residuals, dtype=float).reshape(len(residuals), -1)
         scales = np.array([robust_scale(column, self.scale, sample_weight) for column in columns.T])
         return np.where(scales > 1e-12 * np.max(np.abs(columns), axis=0, initial=0.0), scales, 0.0)
 
     def from_scales(self, residuals: np.ndarray, scales: np.ndarray) -> np.ndarray:
-        """One weight per row of the residuals, given the scale of each output.
+        """Return one weight per row of the residuals, given the scale of each output.
 
         All outputs of a row share one weight, computed from the root mean square of their scaled residuals. A scale of
         0 (more than half of the residuals are equal) carries no information about outliers: all weights are then 1.
@@ -55,7 +55,7 @@ class WeightFunction(BaseEstimator):
         return np.clip(self.weight(np.sqrt(np.mean((columns[:, usable] / scales[usable]) ** 2, axis=1))), FLOOR, 1.0)
 
     def weight(self, r: np.ndarray) -> np.ndarray:
-        """Weight of a residual r >= 0 in units of the scale."""
+        """Return the weight of a residual r >= 0 in units of the scale."""
         raise TypeError(f"{type(self).__name__} does not define weight(r).")
 
     def check(self) -> None:
@@ -207,7 +207,7 @@ class Myriad(WeightFunction):
 
 
 def robust_scale(residuals: np.ndarray, method: str = "iqr", sample_weight: np.ndarray | None = None) -> float:
-    """Robust standard deviation: IQR/(2 * 0.6745) or 1.483 MAD; integer weights act like copies of rows."""
+    """Return the robust standard deviation: IQR/(2 * 0.6745) or 1.483 MAD; integer weights act like copies of rows."""
     if method == "iqr":
         lower, upper = _quantile(residuals, (0.25, 0.75), sample_weight)
         return float(upper - lower) / (2 * NORMAL_QUARTILE)
@@ -217,7 +217,7 @@ def robust_scale(residuals: np.ndarray, method: str = "iqr", sample_weight: np.n
 
 
 def _quantile(values: np.ndarray, levels: tuple[float, ...], weights: np.ndarray | None) -> list[float]:
-    """Quantiles by linear interpolation between order statistics of a sample with weights_i copies of row i."""
+    """Return quantiles by linear interpolation between order statistics of a sample with weights_i copies of row i."""
     order = np.argsort(values, kind="stable")
     values = values[order]
     mass = np.ones(len(values)) if weights is None else weights[order]
@@ -235,7 +235,7 @@ def _quantile(values: np.ndarray, levels: tuple[float, ...], weights: np.ndarray
 
 
 def as_weight_function(robust: Any) -> WeightFunction | None:
-    """The weight function of that name ("hampel", "huber", "logistic", "myriad"), or the given one, or None."""
+    """Return the weight function named "hampel", "huber", "logistic" or "myriad", the given one, or None."""
     if isinstance(robust, WeightFunction):
         robust.check()
     if robust is None or isinstance(robust, WeightFunction):

@@ -21,10 +21,10 @@ import numpy as np
 from . import arrays
 from .arrays import ArrayLike
 
-MOST = 2**48  # rows, or anything else that is counted
-LARGEST = 1e300  # below the largest float, so that a few operations do not overflow
+MOST = 2**48  # This bounds the number of rows, or of anything else that is counted.
+LARGEST = 1e300  # This is so far below the largest float that a few operations do not overflow.
 TINY = math.ulp(0.0)
-HEAVIEST = 1e200  # a sample weight times a class weight, as `fit` accepts them
+HEAVIEST = 1e200  # This bounds the product of a sample weight and a class weight that `fit` accepts.
 
 
 @dataclass(frozen=True)
@@ -45,24 +45,24 @@ class Rule:
 
 
 def number(meaning: str, low: float, high: float = LARGEST, kind: Any = Real) -> Rule:
-    """A number from `low` to `high`."""
+    """Return the rule of a number from `low` to `high`."""
     return Rule(meaning, lambda value: isinstance(value, kind) and type(value) is not bool and low <= value <= high)
 
 
 def integer(meaning: str, low: int, high: int = MOST) -> Rule:
-    """An integer from `low` to `high`."""
+    """Return the rule of an integer from `low` to `high`."""
     return number(meaning, low, high, Integral)
 
 
 def one_of(*values: Any) -> Rule:
-    """One of some texts or numbers."""
+    """Return the rule of a value that is one of the given texts or numbers."""
     *first, last = map(repr, values)
     meaning = f"{', '.join(first)} or {last}" if first else last
     return Rule(meaning, lambda value: isinstance(value, (str, Real)) and value in values)
 
 
 def as_array(value: Any) -> np.ndarray:
-    """The value as an array; an array of no dimension and no numbers if it is none."""
+    """Return the value as an array; an object array without dimensions if it cannot be one."""
     try:
         return arrays.to_numpy(value)
     except (TypeError, ValueError):
@@ -78,7 +78,7 @@ def numbers(
     finite: bool = True,
     kinds: str = "biuf",
 ) -> Rule:
-    """A number, or a list or array of numbers: at least and at most so many."""
+    """Return the rule of a number, or of a list or array of `least` to `most` numbers."""
 
     def holds(value: Any) -> bool:
         found = as_array(value)
@@ -90,7 +90,7 @@ def numbers(
 
 
 def open_share(meaning: str) -> Rule:
-    """A number between 0 and 1, which are excluded."""
+    """Return the rule of a number between 0 and 1, both excluded."""
     return number(meaning, TINY, math.nextafter(1.0, 0.0))
 
 
@@ -129,23 +129,23 @@ class Values:
 
 
 def values(*shape: str | int, **options: Any) -> Values:
-    """The `Values` of that shape."""
+    """Return the `Values` of that shape."""
     return Values(shape, **options)
 
 
 def indices(size: str, below: str, low: int = 0) -> Values:
-    """Integers from `low` up to, but excluding, the size named `below`."""
+    """Return the `Values` of integers from `low` up to, but excluding, the size named `below`."""
     return Values((size,), low=low, kinds="iu", below=below)
 
 
 def row_weights(size: str, low: float = 0.0, *, optional: bool = False) -> Values:
-    """One weight per row."""
+    """Return the `Values` of one weight per row."""
     return Values((size,), low=low, high=HEAVIEST, optional=optional)
 
 
 @functools.cache
 def rules_of(owner: Any) -> dict[str, Rule]:
-    """The rules in the annotations of a function or a constructor, by the names of its arguments."""
+    """Return the rules in the annotations of a function or a constructor, by the names of its arguments."""
     try:
         hints = get_type_hints(owner if isinstance(owner, FunctionType) else owner.__init__, include_extras=True)
     except Exception:  # annotations of users may be any text
@@ -163,7 +163,7 @@ def rules_of(owner: Any) -> dict[str, Rule]:
 
 
 def violations(owner: Any, place: str = "") -> Iterator[tuple[str, Exception]]:
-    """The place and the error of each parameter that breaks its rule, also in the objects that `owner` contains."""
+    """Yield the place and the error of each parameter that breaks its rule, also in the objects inside `owner`."""
     cls: Any = type(owner)
     for name, rule in rules_of(cls).items():
         value, inner = getattr(owner, name), f"{place}.{name}" if place else name
@@ -195,7 +195,7 @@ def check_arguments(function: Any, values: Mapping[str, Any]) -> None:
 
 
 def shown(value: Any) -> str:
-    """The value in a message, shortened if it is long."""
+    """Return the value in a message, shortened if it is long."""
     short = reprlib.Repr()
     short.maxstring = short.maxother = 200
     return short.repr(value)

@@ -19,20 +19,20 @@ from scipy.linalg import blas, lapack
 from . import namespaces, threads
 from .namespaces import EPS, Array, empty, identity, is_cupy, is_numpy, is_torch, like, namespace, row_blocks, to_numpy
 
-TALL, WIDE = 2, 64  # rows per column, and columns, from which triangular systems may be solved with the inverse,
-LOSS = 1e-9  # if the relative error stays below this; the bound that is used is five to fifty times too large
-DIVIDED = 4096  # order up to which the memory of an eigendecomposition does not matter
-FEW = 4  # columns up to which reading the other matrix is all the work of a product or solution, in one thread
-SMALL = 2048, 2**24  # columns and elements up to which launching the calls of an accelerator takes most of the time
-BLOCK = 512  # largest tile of a Gram matrix: products of that size run at full speed
-NARROW = 64  # least columns of a tile
-LEAF = 384  # order up to which a triangular matrix is factorised or inverted in one piece
-TRIANGLE = 64  # the same for the inverses of many NumPy matrices
+TALL, WIDE = 2, 64  # A triangular solve may use the inverse from this many rows per column and columns on.
+LOSS = 1e-9  # Its relative error may be at most this; the bound used is five to fifty times too large.
+DIVIDED = 4096  # Up to this order, the memory of an eigendecomposition does not matter.
+FEW = 4  # With at most this many columns, one thread is best: reading the other matrix takes all the time.
+SMALL = 2048, 2**24  # Up to this many columns and elements, an accelerator spends its time on launching calls.
+BLOCK = 512  # A tile of a Gram matrix has at most this order: products of that size run at full speed.
+NARROW = 64  # A tile has at least this many columns.
+LEAF = 384  # A triangular matrix of at most this order is factorised or inverted in one piece.
+TRIANGLE = 64  # The same holds for inverses in a batch of NumPy matrices.
 
 
 # Products -------------------------------------------------------------------------------------------------------------
 def matmul(A: Array, B: Array) -> Array:
-    """A @ B; threads share a large product of NumPy matrices, unless reading A or B is all the work."""
+    """Return A @ B; threads share a large product of NumPy matrices, unless reading A or B is all the work."""
     if not is_numpy(A, B) or A.ndim != 2 or B.ndim != 2 or A.dtype != np.float64 or B.dtype != np.float64:
         return A @ B
     if min(A.shape[0], B.shape[1]) <= FEW or A.size * B.shape[1] < 2**18 or threads.workers() == 1:
@@ -41,7 +41,7 @@ def matmul(A: Array, B: Array) -> Array:
 
 
 def symmetric_product(V: Array, K: Array) -> Array:
-    """V K for a symmetric K: few rows of V one by one, each reading half of K, otherwise all rows together.
+    """Return V K for a symmetric K: few rows of V one by one, each reading half of K, otherwise all rows together.
 
     For a row x, DSYMV reads half of a leading block. The rows below it are read once for their own products, and once
     more, without their last columns, for their contribution to the rows above. Each of the three parts takes about a
@@ -83,12 +83,12 @@ def add_product(C: Array, A: Array, B: Array, keep: float = 1.0) -> Array:
 
 
 def gram(A: Array) -> Array:
-    """A'A, symmetric to the last bit."""
+    """Return A'A, symmetric to the last bit."""
     return mirrored(add_gram(None, A))
 
 
 def add_gram(G: Array | None, A: Array, factor: float = 1.0) -> Array:
-    """G + factor * A'A (G None: 0), in place where the namespace allows it; for NumPy only the lower triangle."""
+    """Return G + factor * A'A (G None: 0), in place where possible; for NumPy only the lower triangle."""
     if not is_numpy(A):
         return factor * _gram_of_parts(A) if G is None else G + factor * _gram_of_parts(A)
     depth, n = A.shape
@@ -122,7 +122,7 @@ def mirrored(G: Array) -> Array:
 
 
 def gram_of_lower(A: Array) -> Array:
-    """A'A of a lower triangular A (overwritten)."""
+    """Return A'A of a lower triangular A (overwritten)."""
     if not is_numpy(A):
         return gram(A)
     A = threads.by_rows(A)
@@ -136,7 +136,7 @@ def gram_of_lower(A: Array) -> Array:
 
 
 def row_squares(A: Array, factors: Array | None = None) -> Array:
-    """sum_k A_ik^2 (times factors_k), in blocks of rows."""
+    """Return sum_k A_ik^2 (times factors_k), in blocks of rows."""
     xp = namespace(A)
     if is_numpy(A) and factors is None:
         return np.einsum("ij,ij->i", A, A)
@@ -151,7 +151,7 @@ def row_squares(A: Array, factors: Array | None = None) -> Array:
 
 # Triangular factors ---------------------------------------------------------------------------------------------------
 def cholesky(A: Array) -> Array | None:
-    """Lower factor of A (overwritten), or None when A is not positive definite to working precision."""
+    """Return the lower factor of A (overwritten), or None when A is not positive definite to working precision."""
     if not is_numpy(A):
         xp = namespace(A)
         try:
@@ -179,7 +179,7 @@ def cholesky(A: Array) -> Array | None:
 
 
 def pivoted_cholesky(A: Array, tolerance: float) -> tuple[Array, np.ndarray]:
-    """Factor F (n x rank) and pivots of a semi-definite A = F F'; stops at pivots <= tolerance."""
+    """Return the factor F (n x rank) and pivots of a semi-definite A = F F'; stops at pivots <= tolerance."""
     upper, pivots, rank, _ = lapack.dpstrf(to_numpy(A), lower=0, tol=tolerance)
     pivots = np.asarray(pivots, dtype=np.intp) - 1
     factor = np.zeros((A.shape[0], rank))
@@ -215,7 +215,7 @@ def solve_columns(L: np.ndarray, B: np.ndarray) -> None:
 def whiten_rows(
     Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = None, *, transpose: bool = True
 ) -> Array:
-    """Z L^-T, overwriting Z where the namespace allows it: every row z becomes L^-1 z.
+    """Return Z L^-T, overwriting Z where the namespace allows it: every row z becomes L^-1 z.
 
     `inverse` is that of L, if it is known and accurate enough. It is computed for many NumPy rows, since products with
     it run at the speed of DGEMM, which triangular solves reach on few processors, unless it might cause a relative
@@ -241,7 +241,7 @@ def whiten_rows(
 
 
 def _whiten_halves(Z: Array, L: Array, transpose: bool) -> None:
-    """`whiten_rows` in place by products of halves, which accelerators compute faster than triangular solutions."""
+    """Do `whiten_rows` in place by products of halves, which accelerators compute faster than triangular solves."""
     n = L.shape[0]
     if n <= LEAF:
         inverse = solve_lower(L, identity(n, L))
@@ -256,7 +256,7 @@ def _whiten_halves(Z: Array, L: Array, transpose: bool) -> None:
 
 
 def unwhiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None = None) -> Array:
-    """Z L^-1, overwriting Z where the namespace allows it: turns derivatives in L^-1 z into those in z.
+    """Return Z L^-1, overwriting Z where the namespace allows it: turns derivatives in L^-1 z into those in z.
 
     See `whiten_rows`.
     """
@@ -264,13 +264,13 @@ def unwhiten_rows(Z: Array, L: Array, loss: float = LOSS, inverse: Array | None 
 
 
 def accurate(inverse: Array, L: Array, loss: float) -> Array | None:
-    """The inverse of L if products with it have a relative error of at most `loss`, else None."""
+    """Return the inverse of L if products with it have a relative error of at most `loss`, else None."""
     norm = np.linalg.norm if is_numpy(L) else namespace(L).linalg.vector_norm
     return inverse if bool(EPS * norm(L) * norm(inverse) <= loss) else None
 
 
 def invert_lower(L: Array) -> Array:
-    """Inverse of a lower triangular matrix (overwritten), or of many NumPy matrices (g, n, n)."""
+    """Return the inverse of a lower triangular matrix (overwritten), or of many NumPy matrices (g, n, n)."""
     n, single = L.shape[-1], is_numpy(L) and L.ndim == 2
     L = threads.by_rows(L) if single else L
     head, tail = slice(0, n // 2), slice(n // 2, n)
@@ -292,7 +292,7 @@ def invert_lower(L: Array) -> Array:
 
 
 def condition(L: Array, norm: Array | float, inverse: Array) -> float:
-    """Estimate of the condition number of L L' in the 1-norm; `norm` is that of L L', `inverse` is L^-1."""
+    """Return an estimate of the condition number of L L' in the 1-norm; `norm` is that of L L', `inverse` is L^-1."""
     if is_numpy(L):
         reciprocal = lapack.dpocon(L.T, float(norm), uplo="U")[0] if L.size else 1.0
         return float(1.0 / reciprocal) if reciprocal > 0 else float("inf")
@@ -302,12 +302,12 @@ def condition(L: Array, norm: Array | float, inverse: Array) -> float:
 
 # Other namespaces: products of parts of triangles ---------------------------------------------------------------------
 def is_small(rows: int, columns: int) -> bool:
-    """Whether few calls matter more than few operations on a matrix of this shape, if it is not NumPy's."""
+    """Return whether few calls matter more than few operations on a matrix of this shape, if it is not NumPy's."""
     return columns <= SMALL[0] and rows * columns <= SMALL[1]
 
 
 def _gram_of_parts(A: Array) -> Array:
-    """A'A from products of up to 32 parts, each at least 256 wide, at about half the cost of the full product."""
+    """Return A'A from products of up to 32 parts, each at least 256 wide, at about half the cost of the whole."""
     if is_small(*A.shape):
         G = A.T @ A
         return 0.5 * (G + G.T)
@@ -332,7 +332,7 @@ def _multiply(out: Array, A: Array, B: Array, factor: float = 1.0, *, keep: floa
 
 # Eigenvectors ---------------------------------------------------------------------------------------------------------
 def eigh(A: Array) -> tuple[Array, Array]:
-    """Eigenvalues (ascending) and eigenvectors of a symmetric A (overwritten); see `eigh_matrices`."""
+    """Return eigenvalues (ascending) and eigenvectors of a symmetric A (overwritten); see `eigh_matrices`."""
     if is_numpy(A):
         driver: Literal["evd", "evr"] = "evd" if 1 < len(A) <= DIVIDED else "evr"  # SciPy 1.13 has no DSYEVD of 1 x 1
         return scipy.linalg.eigh(A.T, lower=False, driver=driver, overwrite_a=True, check_finite=False)
@@ -340,7 +340,7 @@ def eigh(A: Array) -> tuple[Array, Array]:
 
 
 def eigh_matrices(n: int, array: Array) -> int:
-    """Number of n x n matrices that `eigh` of an array of that kind holds, with its workspace.
+    """Return the number of n x n matrices that `eigh` of an array of that kind holds, with its workspace.
 
     Divide and conquer, which is faster and more orthogonal, needs one more than other methods. Outside NumPy, A is not
     overwritten, and the workspace takes two matrices in LAPACK and four in cuSOLVER.

@@ -20,11 +20,11 @@ Array: TypeAlias = np.ndarray | Any
 
 is_cupy, is_torch, device = array_api_compat.is_cupy_array, array_api_compat.is_torch_array, array_api_compat.device
 EPS = float(np.finfo(np.float64).eps)
-NORMAL_QUARTILES = 1.349  # interquartile range of a normal distribution, in standard deviations
+NORMAL_QUARTILES = 1.349  # This is the interquartile range of a normal distribution, in standard deviations.
 # A standard deviation this many times larger than the quartiles suggest is due to a few extreme cells: the ratio is 1
 # for a normal, 1.2 for an exponential and 2.0 for a standard log-normal distribution.
 FEW_CELLS = 5.0
-SQUARE = 256  # rows and columns of a tile of a symmetric matrix
+SQUARE = 256  # A tile of a symmetric matrix has this many rows and columns.
 
 
 class NumericalError(ValueError):
@@ -32,7 +32,7 @@ class NumericalError(ValueError):
 
 
 def user_level() -> int:
-    """The stacklevel at which a warning points to the line of user code that called lssvm, however deep the caller."""
+    """Return the stacklevel at which a warning points to the user's line that called lssvm, at whatever depth."""
     level, frame = 1, sys._getframe(1)
     inside = (__name__.partition(".")[0], "contextlib", "numpy", "sklearn")  # a decorated method is called from these
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inside:
@@ -41,32 +41,32 @@ def user_level() -> int:
 
 
 def namespace(*arrays: Array) -> Any:
-    """The array namespace of the arguments; plain NumPy for NumPy arrays."""
+    """Return the array namespace of the arguments; plain NumPy for NumPy arrays."""
     return np if is_numpy(*arrays) else array_api_compat.array_namespace(*arrays)
 
 
 def is_numpy(*arrays: Array) -> bool:
-    """True when every argument is a NumPy array, so that BLAS and LAPACK apply."""
+    """Return whether every argument is a NumPy array, so that BLAS and LAPACK apply."""
     return all(isinstance(a, np.ndarray) for a in arrays)
 
 
 def is_foreign(array: Array) -> bool:
-    """True for the arrays other than NumPy's that are computed where they live."""
+    """Return whether an array is not NumPy's and is processed on its own device."""
     return is_torch(array) or is_cupy(array) or type(array).__module__.startswith("array_api_strict")
 
 
 def is_dask(collection: Any) -> bool:
-    """True for a Dask array, dataframe or series."""
+    """Return whether this is a Dask array, dataframe or series."""
     return type(collection).__module__.startswith("dask") and hasattr(collection, "__dask_graph__")
 
 
 def on_accelerator(array: Array) -> bool:
-    """True for an array in the memory of a GPU or another accelerator."""
+    """Return whether an array is in the memory of a GPU or another accelerator."""
     return is_cupy(array) or (is_torch(array) and array.device.type != "cpu")
 
 
 def to_numpy(array: Array) -> np.ndarray:
-    """A NumPy array with the same values, wherever the array lives."""
+    """Return a NumPy array with the same values, wherever the array lives."""
     if isinstance(array, np.ndarray):
         return array.astype(object) if array.dtype.kind == "T" else array  # few functions take StringDType
     if is_cupy(array):
@@ -87,19 +87,19 @@ def like(values: Array, reference: Array) -> Array:
 
 
 def zeros(shape: tuple[int, ...], reference: Array) -> Array:
-    """Zeros in float64 of the kind and on the device of `reference`."""
+    """Return zeros in float64 of the kind and on the device of `reference`."""
     xp = namespace(reference)
     return xp.zeros(shape, dtype=xp.float64, device=device(reference))
 
 
 def empty(shape: tuple[int, ...], reference: Array) -> Array:
-    """Uninitialised float64 memory of the kind and on the device of `reference`."""
+    """Return uninitialised float64 memory of the kind and on the device of `reference`."""
     xp = namespace(reference)
     return xp.empty(shape, dtype=xp.float64, device=device(reference))
 
 
 def identity(n: int, reference: Array) -> Array:
-    """The n x n identity in float64, of the kind and on the device of `reference`."""
+    """Return the n x n identity in float64, of the kind and on the device of `reference`."""
     return like(np.eye(n), reference)
 
 
@@ -115,7 +115,7 @@ def add_diagonal(A: Array, value: float | Array) -> Array:
 
 
 def add_outer(B: Array, u: Array, v: Array) -> Array:
-    """B + u v', in place."""
+    """Return B + u v', in place."""
     if is_torch(B):
         return B.addr_(u, v)
     if is_numpy(B) and B.size and B.flags.c_contiguous:
@@ -134,7 +134,7 @@ def subtract_pair(K: Array, u: Array, v: Array, *, lower: bool = False) -> None:
 
 
 def take(A: Array, rows: Array) -> Array:
-    """Rows of A by number."""
+    """Return the rows of A with the given numbers."""
     if is_numpy(A):
         return A[rows]
     xp = namespace(A)
@@ -142,7 +142,7 @@ def take(A: Array, rows: Array) -> Array:
 
 
 def put(A: Array, index: Any, values: Array) -> Array:
-    """A with ``A[index] = values``, in place; the array API standard has no assignment by row numbers."""
+    """Return A with ``A[index] = values``, in place; the array API standard has no assignment by row numbers."""
     if is_numpy(A) or is_torch(A) or is_cupy(A):
         A[index] = values
         return A
@@ -150,7 +150,7 @@ def put(A: Array, index: Any, values: Array) -> Array:
 
 
 def _on_copy(change: Callable[[np.ndarray, Any, np.ndarray], None], A: Array, index: Any, values: Array) -> Array:
-    """A after `change` on a NumPy copy of it."""
+    """Return A after `change` on a NumPy copy of it."""
     copy = to_numpy(A).copy()
     change(copy, tuple(map(to_numpy, index)) if isinstance(index, tuple) else to_numpy(index), to_numpy(values))
     A[...] = like(copy, A)
@@ -158,7 +158,7 @@ def _on_copy(change: Callable[[np.ndarray, Any, np.ndarray], None], A: Array, in
 
 
 def add_at(A: Array, index: tuple[Array, ...], values: Array) -> Array:
-    """A with `values` added at ``A[index]``, in place; all that are for the same position are added."""
+    """Return A with `values` added at ``A[index]``, in place; values for the same position are summed."""
     if is_numpy(A) or is_cupy(A):
         namespace(A).add.at(A, index, values)
     elif is_torch(A):
@@ -169,7 +169,7 @@ def add_at(A: Array, index: tuple[Array, ...], values: Array) -> Array:
 
 
 def row_blocks(n_rows: int, bytes_per_row: int, array: Array = None, least: int = 1) -> Iterator[slice]:
-    """Slices of rows, each within scikit-learn's ``working_memory``.
+    """Yield slices of rows, each within scikit-learn's ``working_memory``.
 
     Blocks take at most 16 MiB, which the allocator reuses, unless that is fewer than `least` rows. If `array` lives on
     an accelerator, they may take a fixed share of its memory, which keeps it busy.
@@ -184,7 +184,7 @@ def row_blocks(n_rows: int, bytes_per_row: int, array: Array = None, least: int 
 
 
 def memory(array: Array, *, free: bool = False) -> int | None:
-    """Total memory, in bytes, of the device of the array; None if it is not known.
+    """Return the total memory, in bytes, of the device of the array; None if it is not known.
 
     With `free`, of a GPU only what is free, including what the allocator of its library holds in reserve. It changes
     from call to call, so that it must not determine how a result is computed.
@@ -209,7 +209,7 @@ def memory(array: Array, *, free: bool = False) -> int | None:
 def in_tiles(
     function: Callable[[slice, slice], Any], array: Array, depth: int, *, symmetric: bool = False
 ) -> list[Any]:
-    """The results of `function(rows, columns)` for tiles that cover `array`; each is a product of inner size `depth`.
+    """Return the results of `function(rows, columns)` for the tiles of `array`, each a product of inner size `depth`.
 
     For a `symmetric` array they cover the lower triangle, and more only in the tiles on the diagonal.
 
@@ -231,11 +231,11 @@ def in_tiles(
 
 
 def spread_of(values: np.ndarray) -> np.ndarray:
-    """The standard deviation of every column; 0 if the values differ by no more than rounding errors.
+    """Return the standard deviation of every column; 0 if the values differ by no more than rounding errors.
 
     If a few extreme cells dominate it, such as 9999 for a missing value, the standard deviation of a normal
     distribution with the same quartiles is used instead or, if these are equal, that of the cells after
-    clipping a thousandth of them at each end, at least one.
+    clipping a thousandth of them, at least one, at each end.
     """
     size = np.max(np.abs(values), axis=0, initial=0.0)
     size = np.where(size > 0, size, 1.0)

@@ -30,12 +30,12 @@ import numpy as np
 from scipy.linalg import cython_blas
 from threadpoolctl import ThreadpoolController
 
-SMALL_PIECE = 2**21  # smallest piece, in multiplications: about a tenth of a millisecond
+SMALL_PIECE = 2**21  # A piece has at least this many multiplications, about a tenth of a millisecond.
 
 Item = TypeVar("Item")
 
 _lock = threading.RLock()  # a signal handler may fit, too
-_inside: set[int] = set()  # the threads that are inside of a `single_threaded_blas` block
+_inside: set[int] = set()  # the threads that are inside a `single_threaded_blas` block
 _before: list[tuple[Library, int]] = []  # shared BLAS libraries, and their numbers of threads outside these blocks
 _local = threading.local()  # pool, workers: of this thread; helps: is a helper thread; before: as `_before`, for OpenMP
 
@@ -49,7 +49,7 @@ class Library(NamedTuple):
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """While any thread is inside, the BLAS libraries of NumPy and SciPy use one thread each.
+    """Let the BLAS libraries of NumPy and SciPy use one thread each while any thread is inside the block.
 
     The helper threads end when the outermost block of their thread does.
     """
@@ -107,7 +107,7 @@ class cached_property:
 
 
 def workers() -> int:
-    """The number of threads that share work: one per core, but no more than the user allows BLAS."""
+    """Return the number of threads that share work: one per core, but no more than the user allows BLAS."""
     if getattr(_local, "helps", False):
         return 1
     if threading.get_ident() in _inside:
@@ -118,7 +118,7 @@ def workers() -> int:
 
 
 def parallel_for(function: Callable[[Item], Any], items: Iterable[Item]) -> list[Any]:
-    """The results of `function` for all items, computed in any order by this thread and its helpers.
+    """Return the results of `function` for all items, computed in any order by this thread and its helpers.
 
     An error stops them all.
     """
@@ -152,7 +152,7 @@ def parallel_for(function: Callable[[Item], Any], items: Iterable[Item]) -> list
 
 
 def run_each_alone(function: Callable[[Item], Any], items: Sequence[Item]) -> list[Any]:
-    """As `parallel_for`, but nested calls run serially, unless there is a single item."""
+    """Run `parallel_for` with nested calls that run serially, unless there is a single item."""
 
     def alone(item: Item) -> Any:
         helps, _local.helps = getattr(_local, "helps", False), True
@@ -165,7 +165,7 @@ def run_each_alone(function: Callable[[Item], Any], items: Sequence[Item]) -> li
 
 
 def _helpers() -> ThreadPoolExecutor:
-    """The helper threads of this thread."""
+    """Return the helper threads of this thread."""
     if not hasattr(_local, "pool"):
         _local.pool = ThreadPoolExecutor(max(1, workers() - 1), thread_name_prefix="lssvm", initializer=_become_helper)
     return _local.pool
@@ -185,9 +185,9 @@ def _cores() -> int:
 
 @functools.cache
 def _libraries() -> tuple[list[Library], list[Library]]:
-    """The BLAS libraries of NumPy and SciPy whose number of threads is global, and those with one per thread (OpenMP).
+    """Return the BLAS libraries of NumPy and SciPy with a global number of threads, and those with one per thread.
 
-    torch brings its own library, for tensors only.
+    The latter use OpenMP. torch brings its own library, for tensors only.
     """
     shared: list[Library] = []
     own: list[Library] = []
@@ -203,7 +203,7 @@ def _libraries() -> tuple[list[Library], list[Library]]:
 
 
 def _after_fork() -> None:
-    """In the child only the forking thread is left, without helpers, and another one may have held the lock."""
+    """Reset the state in a child process: only the forking thread is left, and another may have held the lock."""
     global _lock
     _lock = threading.RLock()
     vars(_local).pop("pool", None)
@@ -220,7 +220,7 @@ if hasattr(os, "register_at_fork"):
 
 # BLAS without the GIL -------------------------------------------------------------------------------------------------
 def _routine(name: str) -> Callable[..., None]:
-    """A Fortran routine by its address; ctypes releases the GIL while it runs."""
+    """Return a Fortran routine by its address; ctypes releases the GIL while it runs."""
     read_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
     read = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     capsules: Any = cython_blas.__pyx_capi__
@@ -228,7 +228,7 @@ def _routine(name: str) -> Callable[..., None]:
     function = ctypes.CFUNCTYPE(None)(address)
 
     def call(*arguments: Any) -> None:
-        """Every array stands for its address and the distance of two rows (vectors: of two elements)."""
+        """Call the routine; an array stands for its address and the distance between its rows (vectors: elements)."""
         passed: list[Any] = []
         for argument in arguments:
             if isinstance(argument, np.ndarray):
@@ -250,7 +250,7 @@ _dgemm, dsyrk, dsymv, dtrsm, dtrmm = map(_routine, ("dgemm", "dsyrk", "dsymv", "
 
 
 def usable(A: np.ndarray) -> bool:
-    """Whether A is a row-major float64 matrix: the elements of a row are adjacent, and rows do not overlap."""
+    """Return whether A is a row-major float64 matrix: the elements of a row are adjacent, and rows do not overlap."""
     if A.dtype != np.float64 or A.ndim != 2 or not A.flags.aligned:
         return False
     step, width = A.strides[0], 8 * A.shape[1]
@@ -258,7 +258,7 @@ def usable(A: np.ndarray) -> bool:
 
 
 def by_rows(A: np.ndarray, *, copy: bool = True) -> np.ndarray:
-    """A itself if it can be overwritten in place, otherwise a row-major copy or, without `copy`, a TypeError."""
+    """Return A itself if it can be overwritten in place, otherwise a row-major copy or, without `copy`, a TypeError."""
     if usable(A) and A.flags.writeable:
         return A
     if not copy:
@@ -267,14 +267,14 @@ def by_rows(A: np.ndarray, *, copy: bool = True) -> np.ndarray:
 
 
 def stored(A: np.ndarray) -> tuple[np.ndarray, bytes]:
-    """A and b"N" if A is row-major in memory, or A' and b"T" if A' is."""
+    """Return A and b"N" if A is row-major in memory, or A' and b"T" if A' is."""
     if usable(A):
         return A, b"N"
     return (A.T, b"T") if usable(A.T) else (by_rows(A), b"N")
 
 
 def gemm(out: np.ndarray, A: np.ndarray, B: np.ndarray, factor: float, keep: float) -> None:
-    """out = keep * out + factor * A B in one thread; A or B may be stored by columns."""
+    """Set out = keep * out + factor * A B in one thread; A or B may be stored by columns."""
     (left, turn_left), (right, turn_right), (rows, columns) = stored(A), stored(B), out.shape
     if out.size:
         _dgemm(turn_right, turn_left, columns, rows, A.shape[1], factor, right, left, keep, out)
@@ -298,11 +298,11 @@ def by_triangle(routine: Callable[..., None], L: np.ndarray, Z: np.ndarray, *, t
 
 
 def pieces(size: int, work: float) -> list[slice]:
-    """Rows in pieces, for `work` multiplications in all: one per thread, as BLAS is faster on larger pieces."""
+    """Return rows in pieces, for `work` multiplications in all: one per thread, as BLAS is faster on larger pieces."""
     return bands(size, max(1, min(workers(), int(work / SMALL_PIECE), size // 8)))
 
 
 def bands(size: int, count: int) -> list[slice]:
-    """So many adjacent slices, which differ by at most one in length."""
+    """Return `count` adjacent slices, whose lengths differ by at most one."""
     edges = [size * number // count for number in range(count + 1)]
     return [slice(start, stop) for start, stop in itertools.pairwise(edges)]

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from ..tables.cells import ColumnScan
     from .roles import Rows
 
-MEMORY_SHARE = 0.5  # a fit that needs more than this share of the free memory is done in chunks
+MEMORY_SHARE = 0.5  # A fit that needs more than this share of the free memory is done in chunks.
 MEMORY_TABLE = Path("/proc/meminfo")
-CHUNK_BYTES = 1 << 25  # of encoded rows
-WORKING_COLUMNS = 2000  # a fit with a basis holds about so many arrays with one number per row
+CHUNK_BYTES = 1 << 25  # A chunk of encoded rows takes this many bytes.
+WORKING_COLUMNS = 2000  # A fit with a basis holds about this many arrays with one number per row.
 CODINGS = click.Choice(["auto", "one-vs-rest", "one-vs-one"])
 CLASS_LOSSES, LINKED = ("auto", "squared", "squared_hinge", "logistic"), ("poisson", "gamma")
 SCALES = click.Choice(["auto", "identity", "log", "power"])
@@ -39,7 +39,7 @@ GROUP = "Leave out the rows with the same value of this column together: for pre
 TIME = "Leave out ten blocks of rows in the order of this column: for forecasts."
 PICTURE = "File for the picture; its extension determines the format."
 TASK = "Inferred by default; count means --loss poisson."
-LOSS = "poisson (counts, rates) or gamma (positive targets), else that of a classifier; chosen by default."
+LOSS = "poisson (counts, rates) or gamma (positive targets); for classes, chosen by leave-one-out by default."
 SCALE = "Scale on which numbers are predicted; for skewed ones, chosen by leave-one-out by default."
 CODING = "How several classes are separated; chosen by leave-one-out by default."
 
@@ -105,8 +105,8 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     file = source.name if data == "-" else os.path.basename(os.path.abspath(data))
     task = "classification" if roles.labels else "count" if model.loss == "poisson" else "regression"
     model.table_ = {"target": target, "task": task, "source": file, "model": output.name, "row": source.first_row}
-    left_out = roles.group or (roles.time and f"blocks of {roles.time}")
-    model.table_ |= {"group": left_out} if left_out else {}
+    grouping = roles.group or (roles.time and f"blocks of {roles.time}")
+    model.table_ |= {"group": grouping} if grouping else {}
     doubts = [remark for remark in remarks if remark.startswith("column")] + raised
     model.table_ |= {"format": roles.formats[target]} if target in roles.formats else {}
     model.table_ |= {"na": list(source.na)} if source.na else {}
@@ -163,7 +163,7 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> list[str]:
 
     Returns the warnings of the library, which are printed at the end.
     """
-    from ..tables.cells import numbers_rows
+    from ..tables.cells import are_row_numbers
     from ..tables.encoding import MOST_VALUES
     from .roles import listed
 
@@ -180,7 +180,7 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> list[str]:
         X, y = rows.all()
         n_rows = len(y)
         plain = [name for name, is_text in inputs.items() if not is_text and name not in rows.roles.formats]
-        for name in [name for name in plain if numbers_rows(X[name].to_numpy())]:
+        for name in [name for name in plain if are_row_numbers(X[name].to_numpy())]:
             remedy = f"drop it with --drop {shlex.quote(name)}, unless their order matters"
             say(f"column {name!r} numbers the rows: {remedy}")
     label = f"fitting {n_rows} rows, {counted(len(inputs), 'column')}"
@@ -208,12 +208,12 @@ def _learn(model: Any, rows: Rows, scans: dict[str, ColumnScan]) -> list[str]:
 
 
 def _needs_chunks(n_rows: int, n_columns: int) -> bool:
-    """Whether a fit in memory would take more than its share of the free memory."""
+    """Return whether a fit in memory would take more than its share of the free memory."""
     return 8 * n_rows * (2 * n_columns + min(n_rows, WORKING_COLUMNS)) > MEMORY_SHARE * _free_memory()
 
 
 def _free_memory() -> int:
-    """Bytes that are available: on Linux, most of the memory is a file cache that is freed on demand."""
+    """Return the bytes that are available: on Linux, most of the memory is a file cache that is freed on demand."""
     with suppress(OSError, ValueError):
         found = re.search(r"MemAvailable:\s*(\d+)", MEMORY_TABLE.read_text(encoding="ascii"))
         if found:

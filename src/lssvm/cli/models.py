@@ -22,14 +22,14 @@ from ..progress import counted
 from . import program
 from .program import FILE, main, printable, say
 
-PIECE = 10_000  # number of rows predicted at once
+PIECE = 10_000  # This many rows are predicted at once.
 INTERVAL = "Add the bounds of prediction intervals with this coverage, e.g. 0.9."
 PER_CLASS = "With --set: the probability holds for the rows of each class, also of rare ones."
 SET = "Add the set of classes that contains the actual class with this probability, e.g. 0.9."
 
 
 def model_facts(model: Any) -> dict[str, Any]:
-    """The key properties of a fitted model."""
+    """Return the key properties of a fitted model."""
     from .. import diagnose
 
     table = getattr(model, "table_", {})
@@ -130,7 +130,7 @@ def predict(model: str, data: str, output: Path | None, raw: bool, as_json: bool
 
 
 def _count_unknown(fitted: Any, X: Any, unknown: Counter[str]) -> None:
-    """Count the texts that are none of the categories of the model."""
+    """Count the texts that are not among the categories of the model."""
     for column in getattr(fitted.fitted_.layout.encoder, "columns", ()):
         if column.kind == "category" and not column.pooled:
             found = Counter(column.read(X[column.name].drop_null()).tolist())
@@ -138,7 +138,7 @@ def _count_unknown(fitted: Any, X: Any, unknown: Counter[str]) -> None:
 
 
 def _predictions(fitted: Any, X: Any, interval: Any, coverage: Any, per_class: bool, proba: bool) -> dict[str, Any]:
-    """The output columns for some rows, as plain values."""
+    """Return the output columns for some rows, as plain values."""
     columns = {"prediction": fitted.predict(X).tolist()}
     if interval is not None:
         columns["lower"], columns["upper"] = fitted.predict_interval(X, interval).T.tolist()
@@ -152,7 +152,7 @@ def _predictions(fitted: Any, X: Any, interval: Any, coverage: Any, per_class: b
 
 
 def _is_formula(label: Any) -> bool:
-    """Whether a spreadsheet may run a text as a formula. Numbers (-1) and single signs (+) are not formulas."""
+    """Return whether a spreadsheet may run a text as a formula. Numbers (-1) and single signs (+) are not formulas."""
     if not isinstance(label, str) or not label.startswith(("=", "+", "-", "@", "\t", "\r", "\n")):
         return False
     from ..tables.cells import number_of
@@ -161,14 +161,14 @@ def _is_formula(label: Any) -> bool:
 
 
 def _json_lines(columns: dict[str, list[Any]]) -> str:
-    """One object per line; infinite ends of intervals become null, because JSON has no infinity."""
+    """Return one JSON object per line; infinite ends of intervals become null, because JSON has no infinity."""
     lines = zip(*columns.values(), strict=True)
     objects = ({n: None if v in (inf, -inf) else v for n, v in zip(columns, line, strict=True)} for line in lines)
     return "".join(json.dumps(values, ensure_ascii=False) + "\n" for values in objects)
 
 
 def _csv_lines(lines: Iterable[Iterable[Any]], raw: bool = True) -> str:
-    """Lines of CSV: sets of classes become one text, and formulas are escaped unless `raw`."""
+    """Return lines of CSV: sets of classes become one text, and formulas are escaped unless `raw`."""
     text = io.StringIO()
     joined = (["; ".join(map(str, cell)) if isinstance(cell, list) else cell for cell in line] for line in lines)
     cells = ([f"'{cell}" if not raw and _is_formula(cell) else cell for cell in line] for line in joined)

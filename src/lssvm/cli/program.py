@@ -85,7 +85,7 @@ def main() -> None:
 
 
 def reading_options(command: Any) -> Any:
-    """Options for the format of a text file, if it cannot be inferred."""
+    """Return the options for the format of a text file, if it cannot be inferred."""
     command = click.option("--encoding", help="Encoding of text files; UTF-8 by default.")(command)
     header = "Whether the first line contains the column names."
     command = click.option("--header/--no-header", default=None, help=header)(command)
@@ -103,7 +103,7 @@ FILE = click.Path(dir_okay=False, writable=True, path_type=Path)
 
 # Files and streams ----------------------------------------------------------------------------------------------------
 def parts_of(path: Path) -> list[Path]:
-    """The files of a table: the path itself or, for a folder, the Parquet files in it."""
+    """Return the files of a table: the path itself or, for a folder, the Parquet files in it."""
     if not path.is_dir():
         return [path]
     return sorted(file for file in path.rglob("*") if file.suffix.lower() in (".parquet", ".pq"))
@@ -133,7 +133,7 @@ def check_standard_output(remedy: str) -> None:
 
 # Printed output -------------------------------------------------------------------------------------------------------
 def printable(text: str) -> str:
-    """Text for a terminal: control characters and direction overrides are escaped, as \\u001b."""
+    """Return text for a terminal: control characters and direction overrides are escaped, as \\u001b."""
     return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -170,7 +170,7 @@ def say(text: str) -> None:
 
 # Progress -------------------------------------------------------------------------------------------------------------
 def shows_progress() -> bool:
-    """Whether to show progress: only on a terminal, and not with --json."""
+    """Return whether to show progress: only on a terminal, and not with --json."""
     context = click.get_current_context(silent=True)
     return sys.stderr.isatty() and not (context is not None and context.params.get("as_json"))
 

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..tables.cells import is_number, numbers_of, readable, spelled, without
-from ..tables.formats import Format
+from ..tables.formats import Format, readings
 from .program import parts_of
 
 DELIMITERS = ",;\t|"
@@ -28,14 +28,15 @@ SPELLED = {"\t": "tabs", ";": "semicolons", "|": "bars"}
 HINT = " The first line looks like data ({}): if it contains no column names, use --no-header."
 ONE_COLUMN = " Only one column was found, {}: if there are more, give the --delimiter, or remove lines above the names."
 STATED_DELIMITER = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
-UNEQUAL_CELLS = re.compile(r"Row #(\d+): Expected \d+ columns, got (\d+)")  # in messages of pyarrow
+UNEQUAL_CELLS = re.compile(r"Row #(\d+): Expected \d+ columns, got (\d+)")  # This matches messages of pyarrow.
 UNCLOSED = "look for an unclosed quotation mark."
-BATCH_CELLS = 1 << 18  # cells that are read together, at most, unless 16 rows have more
-BLOCK_BYTES = 1 << 22  # of a text file that are parsed together, unless 16 rows have more; no row may be longer
-LONGEST_CELL = 1 << 26  # characters
-SAMPLE = 1 << 19  # characters of whole lines from which the format is inferred, twice, so that a row follows the names
-SAMPLE_ROWS = 50  # rows from which the format is inferred
-DELIMITED_ROWS = 20  # rows from which the delimiter is inferred
+BATCH_CELLS = 1 << 18  # At most this many cells are read together, unless 16 rows have more.
+BLOCK_BYTES = 1 << 22  # This much text is parsed together, unless 16 rows are longer; no row may be longer.
+LONGEST_CELL = 1 << 26  # A cell has at most this many characters.
+# The format is inferred from whole lines of this many characters, twice, so that a row follows the names.
+SAMPLE = 1 << 19
+SAMPLE_ROWS = 50  # The format is inferred from this many rows.
+DELIMITED_ROWS = 20  # The delimiter is inferred from this many rows.
 
 
 class TableError(ValueError):
@@ -52,24 +53,24 @@ class Batch:
     columns: dict[str, Any]
 
     def number(self, place: int) -> int:
-        """The number of a row in messages, from its position in the batch."""
+        """Return the number of a row in messages, from its position in the batch."""
         return self.source.first_row + self.start + place
 
     def cells(self, name: str) -> Any:
-        """The cells of a column, dates as texts; TableError if they are neither numbers nor text."""
+        """Return the cells of a column, dates as texts; TableError if they are neither numbers nor text."""
         if self.columns[name] is None:
             raise TableError(f"{self.source.name}: column {name!r} contains neither numbers nor text: convert it.")
         return spelled(self.columns[name])
 
     def texts(self, name: str) -> Iterator[tuple[str, int]]:
-        """The distinct texts of a column, with the numbers of their rows."""
+        """Return the distinct texts of a column, with the numbers of their rows."""
         codes = self.cells(name).dictionary_encode()
         found, places = np.unique(codes.indices.fill_null(-1).to_numpy(), return_index=True)
         texts = [*codes.dictionary.to_pylist(), ""]  # of missing cells
         return ((str(texts[code]), self.number(place)) for code, place in zip(found, places.tolist(), strict=True))
 
     def numbers(self, name: str, remedy: str, own: Format | None = None) -> np.ndarray:
-        """The numbers of a column, NaN for missing cells; TableError for other cells."""
+        """Return the numbers of a column, NaN for missing cells; TableError for other cells."""
         cells = self.cells(name)
         values, odd = numbers_of(cells, self.source.decimal, None if own is None else own.read)
         if odd:
@@ -78,7 +79,7 @@ class Batch:
         return values
 
     def has_only_numbers(self, name: str) -> bool:
-        """Whether there are numbers and missing cells in a column, but no other cells."""
+        """Return whether there are numbers and missing cells in a column, but no other cells."""
         values, odd = numbers_of(self.cells(name), self.source.decimal)
         return not odd and bool(np.isfinite(values).any())
 
@@ -97,7 +98,7 @@ class Source:
     na: tuple[str, ...] = ()  # further marks of missing cells
 
     def batches(self, names: Sequence[str] | None = None, rows: int = BATCH_CELLS) -> Iterator[Batch]:
-        """Batches of at most so many rows of some columns, from the start; reader errors become TableErrors."""
+        """Yield batches of at most `rows` rows of some columns, from the start; reader errors become TableErrors."""
         start, names = 0, list(self.names if names is None else names)
         rows = min(rows, max(16, BATCH_CELLS // len(names)))
         with _explained_errors(self.name):
@@ -158,7 +159,7 @@ def _is_parquet(path: str) -> bool:
 
 
 def _copy(stream: BinaryIO | None, name: str) -> Path:
-    """A copy of a stream, because a fit reads the rows several times; it is removed at exit."""
+    """Copy a stream to a file, because a fit reads the rows several times; the file is removed at exit."""
     import atexit
     import shutil
     import tempfile
@@ -195,7 +196,7 @@ def _open_text(
     encoding: str | None = None,
     decimal: str | None = None,
 ) -> Source:
-    """A text file, whose format is inferred from the first lines.
+    """Open a text file, whose format is inferred from the first lines.
 
     With ``header=None``, the first line contains names, and a first line of numbers is an error.
     """
@@ -262,7 +263,7 @@ def _open_text(
 
 
 def _encoding(path: str, name: str, encoding: str | None) -> str:
-    """The name of the encoding, which is inferred if it is not given."""
+    """Return the name of the encoding, which is inferred if it is not given."""
     import pyarrow
 
     with pyarrow.input_stream(path, compression="detect") as stream:
@@ -279,7 +280,7 @@ def _encoding(path: str, name: str, encoding: str | None) -> str:
 
 
 def _sniff(lines: Sequence[str]) -> str:
-    """The delimiter that splits the first lines into equal numbers of cells, as many as possible."""
+    """Return the delimiter that splits the first lines into equal numbers of cells, as many as possible."""
     cells = {}
     for delimiter in DELIMITERS:
         widths = set(map(len, islice(filter(None, csv.reader(lines, delimiter=delimiter)), DELIMITED_ROWS)))
@@ -296,9 +297,9 @@ def _sniff(lines: Sequence[str]) -> str:
 
 
 def _decimal_comma(head: Sequence[Sequence[str]]) -> bool:
-    cells = {cell.strip() for line in head[1:] for cell in line}
-    with_comma, with_point = (any(mark in cell and is_number(cell, mark) for cell in cells) for mark in ",.")
-    return with_comma and not with_point
+    cells = ((mark, cell.strip()) for line in head[1:] for cell in line for mark in ",." if mark in cell)
+    styles = {(mark, *readings(cell)) for mark, cell in cells}
+    return (",", ",") in styles and (".", ".") not in styles  # 1.234 may be either
 
 
 def _looks_numeric(text: str) -> bool:
@@ -306,7 +307,7 @@ def _looks_numeric(text: str) -> bool:
 
 
 def _data_cells(head: Sequence[Sequence[str]]) -> list[str]:
-    """The cells of the first line that look like data: numbers, and texts that occur again below."""
+    """Return the cells of the first line that look like data: numbers, and texts that occur again below."""
     below = [set(column) for column in zip(*head[1:], strict=False)]
     pairs = zip(head[0], below, strict=False)
     return [cell for cell, others in pairs if cell and (_looks_numeric(cell) or cell in others)]
@@ -325,7 +326,7 @@ def _check_names(names: Sequence[str], source: str, hint: str = "") -> None:
 def odd_cells(
     source: str, name: str, cells: Sequence[tuple[str, int]], remedy: str, count: int = 1, words: str = ""
 ) -> TableError:
-    """The error about cells that are no finite numbers, or not of a format; the first few are given with rows."""
+    """Return the error about cells that are not finite numbers, or not of the format; it names the first few rows."""
     found = ", ".join(f"{quoted(value)} in row {row}" for value, row in cells)
     what = "a value that is not a finite number" if count == 1 else f"{count} values that are not finite numbers"
     what = f"a value that does not fit {words}" if words else what
@@ -333,7 +334,7 @@ def odd_cells(
 
 
 def plain_name(name: str) -> str:
-    """A name on one line: quoted and escaped if it contains line breaks or control characters, cut if it is long."""
+    """Return a name on one line: cut if it is long, quoted and escaped if it contains control characters."""
     text = name if name.isprintable() else repr(name)
     return text if len(text) <= 80 else text[:79] + "…"
 

@@ -13,16 +13,17 @@ import numpy as np
 
 from ..persist import load
 from ..progress import counted
-from ..tables.cells import ABSENT, MOST_LABELS, ColumnScan, is_number, number_of, texts_of
+from ..tables.cells import ABSENT, MOST_LABELS, ColumnScan, is_missing, is_number, number_of, texts_of
 from ..tables.formats import Evidence, Format
 from .program import progress_line
 from .reading import BATCH_CELLS, Batch, Source, TableError, odd_cells, open_table, plain_name, quoted
 
-MOST_CLASSES = 10  # integers with at most this many distinct values are classes
-RARE = 0.05  # whole numbers from 0 on may be counts if the largest is in a smaller share of the rows
-REPEATED = 5  # integers with as many rows per distinct value may be classes: 3 of 29 public regression tables
+MOST_CLASSES = 10  # Integers with at most this many distinct values are classes.
+RARE = 0.05  # Whole numbers from 0 on may be counts if a smaller share of the rows has the largest.
+REPEATED = 5  # Integers with this many rows per distinct value may be classes, as in 3 of 29 regression tables.
 FITTING = "correct it, or leave the cell empty"
-BLOCKS = 10  # of rows in the order of time
+LABELLED = "every row needs a number or a date"  # with --time
+BLOCKS = 10  # There are this many blocks of rows in the order of time.
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,11 @@ class Roles:
     formats: dict[Any, Format]  # by name: how texts are read as numbers or dates
     group: str | None = None  # the column whose rows with the same value are left out together
     time: str | None = None  # the column in whose order blocks of rows are left out
-    are_counts: bool = False  # the targets, in regression
+    are_counts: bool = False  # whether the targets are counts
 
     @classmethod
     def of(cls, model: Any) -> Roles:
-        """The roles of the columns of a model that was fitted to a table."""
+        """Return the roles of the columns of a model that was fitted to a table."""
         inputs = dict.fromkeys(map(str, model.feature_names_in_), False)
         target = getattr(model, "table_", {}).get("target")
         known: dict[Any, Collection[Any]] = {target: getattr(model, "classes_", ())}
@@ -53,7 +54,7 @@ class Roles:
         return cls(target, labels, inputs, known, formats)
 
     def frame(self, batch: Batch) -> Any:
-        """The input columns of a batch as a pyarrow table, which the estimators accept."""
+        """Return the input columns of a batch as a pyarrow table, which the estimators accept."""
         import pyarrow
 
         columns = {}
@@ -69,7 +70,7 @@ class Roles:
         return pyarrow.table(columns)
 
     def targets(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """The target of each row of a batch, and a mask of the rows that have one."""
+        """Return the target of each row of a batch, and a mask of the rows that have one."""
         assert self.target is not None
         known = self.known[self.target]
         if self.labels == "text":
@@ -85,7 +86,7 @@ class Roles:
         return (np.where(present, values, 0.0).astype(np.int64) if self.labels else values), present
 
     def losses(self, batch: Batch, predicted: list[Any]) -> list[float]:
-        """The squared error of each row with a target; for classes, whether it is wrong."""
+        """Return the squared error of each row with a target; for classes, whether it is wrong."""
         try:
             y, present = self.targets(batch)
         except ValueError:  # a column of the same name with other contents
@@ -95,7 +96,7 @@ class Roles:
 
 
 def load_with_table(path: str, data: str, reading: dict[str, Any]) -> tuple[Any, Roles, Source]:
-    """A model that was fitted to a table, the roles of its columns, and a table that has these columns."""
+    """Return a model that was fitted to a table, the roles of its columns, and a table that has these columns."""
     model = load(path)
     if not hasattr(model, "feature_names_in_"):
         what = "has no column names (it was fitted in Python to an array, or by version 0.1)"
@@ -126,9 +127,8 @@ class Rows:
     groups: np.ndarray | None = None  # the labels of all rows, once all were read
 
     def __call__(self) -> Iterator[tuple[Any, np.ndarray]]:
-        """The batches that have rows with a target."""
-        self.dropped, group, time = [], self.roles.group, self.roles.time
-        labels = []
+        """Yield the batches that have rows with a target."""
+        self.dropped, labels, group, time = [], list[np.ndarray](), self.roles.group, self.roles.time
         names = [*self.roles.inputs, str(self.roles.target), *filter(None, (group, time))]
         for batch in self.source.batches(list(dict.fromkeys(names)), self.size):
             X = self.roles.frame(batch)
@@ -139,7 +139,11 @@ class Rows:
             if group is not None:
                 labels.append(np.array(texts_of(batch.cells(group), ()).to_pylist(), dtype=object)[kept])
             if time is not None:
-                labels.append(batch.numbers(time, FITTING, self.roles.formats.get(time))[kept])
+                labels.append(batch.numbers(time, LABELLED, self.roles.formats.get(time))[kept])
+            empty: Any = np.flatnonzero(kept)[list(map(is_missing, labels[-1]))] if labels else ()
+            if len(empty):
+                what = f"column {group or time!r} is empty in row {batch.number(int(empty[0]))}"
+                raise TableError(f"{self.source.name}: {what}: with --group or --time, every row needs a value.")
             if kept.any():
                 yield X.filter(kept), y[kept]
         self.groups = np.concatenate(labels).astype(str if time is None else float) if labels else None
@@ -147,7 +151,7 @@ class Rows:
             self.groups = np.searchsorted(np.sort(self.groups), self.groups) * BLOCKS // len(self.groups)
 
     def all(self) -> tuple[Any, np.ndarray]:
-        """All rows at once."""
+        """Return all rows at once."""
         import pyarrow
 
         batches = list(self())
@@ -194,30 +198,25 @@ def plan(
                 raise click.UsageError(f"{option} {target!r}: this is the target (-y); {remedy}.")
     names = [name for name in source.names if name not in (target, group) and name not in drop]
     scans = scan(source, list(dict.fromkeys([target, *names, *groups, *times])))
-    for name in groups:
-        if scans[name].missing or not scans[name].usable:
-            what = f"{scans[name].missing} missing cells" if scans[name].usable else "neither numbers nor text"
-            raise TableError(f"--group: column {name!r} of {source.name} has {what}: give every row a group.")
-    remarks = list(source.notes)
-    kept = {*categorical, *groups}
-    _understand(source, {name: own for name, own in scans.items() if own.odd and name not in kept}, target, task)
-    for name in times:
-        if scans[name].missing or not scans[name].is_number:
-            raise TableError(f"--time: column {name!r} of {source.name} needs a number or a date in every row.")
+    remarks, texts = list(source.notes), {name: own for name, own in scans.items() if own.odd and name not in groups}
+    _understand(source, {name: own for name, own in texts.items() if name not in categorical}, target, task)
+    for name, own in texts.items():
+        if name == time and not own.is_number:
+            found = own.fault or "contains {!r} in row {}".format(*own.odd_values[0])
+            raise TableError(f"--time: column {name!r} of {source.name} {found}: {LABELLED}.")
     are_counts = task == "count" or (task is None and _are_counts(scans[target]))
     if task is None and are_counts:
         other = "--task classification treats them as classes, --task regression minimises squared errors"
         remarks.append(f"task: count ({target!r} has whole numbers from 0 on, large ones rarely; {other})")
-    kind = "regression" if are_counts else task
-    labels = _labels(source, target, scans[target], kind, remarks)
+    labels = _labels(source, target, scans[target], "regression" if are_counts else task, remarks)
     useless: dict[str, list[str]] = {}  # by the reason; the others have none
     for name in names:
         useless.setdefault(_useless(name, scans[name]), []).append(name)
     inputs = {name: name in categorical or not scans[name].is_number for name in useless.pop("", ())}
     dropped = []
-    for reason, own in useless.items():
-        columns, verb = ("column", "is") if len(own) == 1 else ("columns", "are")
-        dropped.append(f"{columns} {listed(list(map(repr, own)))} {verb} dropped: {reason}")
+    for reason, same in useless.items():
+        columns, verb = ("column", "is") if len(same) == 1 else ("columns", "are")
+        dropped.append(f"{columns} {listed(list(map(repr, same)))} {verb} dropped: {reason}")
     if not inputs:
         fault = f"no input column remains besides the target {target!r}: add columns, or drop fewer"
         raise TableError("\n  ".join([f"{source.name}: {fault}.{source.hint}", *dropped]))
@@ -234,7 +233,7 @@ def plan(
 
 
 def _are_counts(column: ColumnScan) -> bool:
-    """Whether all whole numbers from 0 to at least 3 occur, so few that they may be classes, and the last is rare."""
+    """Return whether all whole numbers from 0 to 3 or more occur, few enough for classes, and the last one is rare."""
     values, last = dict(column.values or {}), column.extremes[1]
     plain = column.is_number and column.odd == column.truths == 0 and column.whole
     if not plain or not 4 <= len(values) <= MOST_CLASSES or column.extremes != (0.0, len(values) - 1.0):
@@ -259,7 +258,7 @@ def _understand(source: Source, scans: dict[str, ColumnScan], target: str, task:
 
 
 def _labels(source: Source, target: str, column: ColumnScan, task: str | None, remarks: list[str]) -> str:
-    """The type of the class labels, "" for regression: inferred from the target, and reported."""
+    """Return the type of the class labels, "" for regression: inferred from the target, and reported."""
     values, rows = column.values, column.present
     whole = column.is_number and column.odd == 0 and column.whole  # not money
     few = whole and values is not None and 2 <= len(values) <= MOST_CLASSES and rows >= 3 * len(values)
@@ -289,7 +288,7 @@ def _labels(source: Source, target: str, column: ColumnScan, task: str | None, r
 
 
 def _target_fault(column: ColumnScan, regression: bool, *, forced: bool) -> str:
-    """Why a target cannot be used, and what to do; "" if it can. Numbers with mistakes are checked elsewhere."""
+    """Return why a target cannot be used, and what to do; "" if it can. Numbers with mistakes are checked elsewhere."""
     values, other = column.values, "choose another target with -y"
     if not column.present:
         return f"has no values: {other}"
@@ -315,7 +314,7 @@ def _number_of(values: Any) -> str:
 
 
 def _useless(name: str, column: ColumnScan) -> str:
-    """Why a column is dropped; "" if it is not."""
+    """Return why a column is dropped; "" if it is not."""
     is_constant = not column.missing and column.counts is not None and len(column.counts) == 1
     reasons = {
         "neither numbers, dates nor text (lists?)": not column.usable,
@@ -327,7 +326,7 @@ def _useless(name: str, column: ColumnScan) -> str:
 
 
 def _doubts(source: Source, name: str, column: ColumnScan, is_text: bool) -> Iterator[str]:
-    """Possible mistakes in a column that is used; TableError for cells that are not numbers in a column of numbers."""
+    """Yield possible mistakes in a column that is used; raise TableError for text in a column of numbers."""
     codes, drop = (f"{option} {shlex.quote(name)}" for option in ("--categorical", "--drop"))
     start = f"column {name!r}"
     if not is_text:
@@ -366,5 +365,5 @@ def _closest(name: str, source: Source) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first names."""
+    """Return the first names, and the number of the others."""
     return ", ".join(map(plain_name, names[:12])) + (f" and {len(names) - 12} more" if len(names) > 12 else "")

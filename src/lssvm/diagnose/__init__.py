@@ -68,7 +68,7 @@ RENAMED = {"left_out": "loo_values", "left_out_probabilities": "loo_probabilitie
 
 
 def __getattr__(name: str) -> Any:
-    """The names of version 0.1.0, deprecated since 0.2."""
+    """Return an object by its name in version 0.1.0, with a warning: these names are deprecated since 0.2."""
     if name not in RENAMED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     warnings.warn(

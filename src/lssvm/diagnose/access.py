@@ -42,7 +42,7 @@ def check_fitted(model: Any, argument: str = "model") -> None:
 
 
 def members(model: Any) -> list[tuple[Any, float]]:
-    """The members of a stack with their weights; a single model is its own member, of weight 1."""
+    """Return the members of a stack with their weights; a single model is its own member, of weight 1."""
     if not model.fitted_.is_stack:
         return [(model, 1.0)]
     return list(zip(model.members_, model.fitted_.shares, strict=True))
@@ -61,7 +61,7 @@ def check_scale(model: Any, what: str) -> None:
 
 
 def basis_points(model: Any) -> np.ndarray:
-    """The support vectors of a model; of a stack, those of all members, without repetitions.
+    """Return the support vectors of a model; of a stack, those of all members, without repetitions.
 
     The unit vectors that replace the rows in linear members are omitted if other members have other points.
     """
@@ -71,24 +71,24 @@ def basis_points(model: Any) -> np.ndarray:
 
 
 def are_unit_vectors(points: np.ndarray) -> bool:
-    """Whether these are the points that replace the rows of a linear model."""
+    """Return whether these are the points that replace the rows of a linear model."""
     return np.array_equal(points, np.eye(points.shape[1]))
 
 
 def kernel_words(kernel: Kernel) -> str:
-    """A fitted kernel as it is written before the fit, without widths and knots that were found for the columns."""
+    """Return a fitted kernel as it is written before the fit, without the widths and knots found for the columns."""
     return " ".join(repr(kernel.rebuilt(_as_written)).split())
 
 
 def member_words(model: Any) -> list[str]:
-    """The weights and kernels of the members of a stack; of a single model, its kernel."""
+    """Return the weights and kernels of the members of a stack; of a single model, its kernel."""
     if not model.fitted_.is_stack:
         return [f"{kernel_words(model.kernel_)}{scale_words(model)}"]
     return [f"{weight:.3f} {kernel_words(member.kernel_)}{scale_words(member)}" for member, weight in members(model)]
 
 
 def scale_words(model: Any) -> str:
-    """The scale of the targets that a single model approximates, after the words for its kernel."""
+    """Return the scale of the targets that a single model approximates, after the words for its kernel."""
     scale = model.fitted_.target
     if scale is None:
         return ""
@@ -105,14 +105,14 @@ def _as_written(kernel: Kernel) -> dict[str, Any]:
 
 
 def kept_components(model: Any) -> dict[int, list[int]]:
-    """The columns of each component that an additive model keeps, by the number of the component."""
+    """Return the columns of each component that an additive model keeps, by the number of the component."""
     kernels, sources = [member.kernel_ for member, _ in members(model)], model.fitted_.layout.sources
     kept = [(number, group) for kernel in kernels for number, (group, _) in kernel.kept(len(sources)).items()]
     return {number: np.unique(sources[group]).tolist() for number, group in sorted(kept)}
 
 
 def least_squares_problem(model: Any, what: str) -> Problem:
-    """The solved problem with its final weights; ValueError if the model does not keep its rows."""
+    """Return the solved problem with its final weights; ValueError if the model does not keep its rows."""
     check_fitted(model)
     check_single(model, what)
     check_scale(model, what)
@@ -130,14 +130,14 @@ def least_squares_problem(model: Any, what: str) -> Problem:
 
 
 def feature_names(model: LSSVR | LSSVC) -> list[str]:
-    """Names of the columns: those seen in `fit`, or else "column 0", "column 1", ..."""
+    """Return the names of the columns: those seen in `fit`, or else "column 0", "column 1", ..."""
     check_fitted(model)
     names = getattr(model, "feature_names_in_", None)
     return [f"column {c}" for c in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
 def inverse_widths(model: LSSVR | LSSVC) -> np.ndarray:
-    """Inverse widths of the columns: spread/sigma, the largest value over the parts of the kernel.
+    """Return the inverse widths of the columns: spread/sigma, the largest value over the parts of the kernel.
 
     The larger the value, the more f may vary along the column. A column with a small value may still have an almost
     linear effect; 0 means that the column is dropped (see `columns_used`). Raises ValueError for kernels without
@@ -154,7 +154,7 @@ def inverse_widths(model: LSSVR | LSSVC) -> np.ndarray:
 
 
 def columns_used(model: LSSVR | LSSVC) -> np.ndarray:
-    """Mask of the columns that the model uses: neither dropped by tuning nor outside the kept components of `Additive`.
+    """Return a mask of the columns that the model uses: not dropped by tuning, nor outside the kept components.
 
     Examples
     --------
@@ -190,14 +190,14 @@ def _sigma(leaf: Any, n_features: int) -> np.ndarray:
 
 
 def training_spread(model: Any) -> np.ndarray:
-    """The spread of the columns over the training rows, or over the basis if the rows are not kept."""
+    """Return the spread of the columns over the training rows, or over the basis if the rows are not kept."""
     first = members(model)[0][0]
     problem = first.fitted_.problem
     return np.std(arrays.to_numpy(first.support_vectors_), axis=0) if problem is None else problem.spreads.values
 
 
 def component_deviations(model: Any, X: ArrayLike) -> np.ndarray | None:
-    """Standard deviations of the components of an additive model.
+    """Return the standard deviations of the components of an additive model.
 
     None if the model keeps no rows, is a stack or was not solved for.
     """
@@ -219,7 +219,7 @@ class Kept:
     total: int  # number of training rows
 
     def subset(self, numbers: np.ndarray) -> Kept:
-        """The dense problem on some of the rows.
+        """Return the dense problem on some of the rows.
 
         C stays as it is: fewer rows contain less information about the function, but the noise of each row is the same.
         """
@@ -229,7 +229,7 @@ class Kept:
 
 
 def kept_rows(model: Any, what: str) -> Kept:
-    """The rows that a single model keeps.
+    """Return the rows that a single model keeps.
 
     After `fit`, these are all training rows; after `partial_fit` and `fit_chunks`, a sample. A classifier whose loss is
     not squared or whose coding is not one-vs-rest keeps only the training rows that are support vectors.
@@ -258,7 +258,7 @@ def kept_rows(model: Any, what: str) -> Kept:
 
 
 def kept_by_members(model: Any, most: int, what: str) -> list[Kept]:
-    """The rows that all members of a model keep, for each member.
+    """Return the rows that all members of a model keep, for each member.
 
     Of more than `most` rows with positive weight, an evenly spaced subset is used; for classes, in their proportions.
     """

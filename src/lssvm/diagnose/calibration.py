@@ -24,7 +24,7 @@ from .loo import loo_probabilities, loo_values
 def reliability(
     probability: np.ndarray, codes: np.ndarray, n_bins: int = 10, weights: np.ndarray | None = None
 ) -> Bunch:
-    """Predicted probabilities and observed frequencies in bins of equal count.
+    """Return predicted probabilities and observed frequencies in bins of equal count.
 
     Parameters
     ----------
@@ -56,12 +56,12 @@ def reliability(
 
 
 def _equal_parts(place: np.ndarray, n_bins: int) -> list[np.ndarray]:
-    """The rows in bins of equal count along `place`."""
+    """Return the rows in bins of equal count along `place`."""
     return [part for part in np.array_split(np.argsort(place, kind="stable"), n_bins) if len(part)]
 
 
 def _shares(parts: Sequence[np.ndarray], hit: np.ndarray, w: np.ndarray) -> Bunch:
-    """The weighted share of hits in parts of the rows, with the ends of Wilson's 95 % interval."""
+    """Return the weighted share of hits in parts of the rows, with the ends of Wilson's 95 % interval."""
     observed = np.array([np.average(hit[part], weights=w[part]) for part in parts])
     n = np.array([w[part].sum() ** 2 / np.sum(w[part] ** 2) for part in parts])
     z2 = 1.96**2
@@ -82,10 +82,10 @@ def _check(model: Any, what: str, X: Any = None, y: Any = None) -> None:
 
 
 def _tested(model: Any, most: int, what: str) -> np.ndarray:
-    """Evenly spaced places among the rows with positive weight, which must be the same for all members."""
+    """Return evenly spaced places among the rows with positive weight, which must be the same for all members."""
     rows = [member.training.rows for member in model.fitted_.members]
     if not all(np.array_equal(own, rows[0]) for own in rows):
-        raise NotKnown(f"{what}: the members of this stack give no weight to different rows.")
+        raise NotKnown(f"{what}: the rows of weight 0 differ between the members: give one, model.members_[0].")
     n = len(rows[0])
     if n < 3:
         raise NotKnown(f"{what} needs at least 3 rows, got {n}.")
@@ -95,7 +95,7 @@ def _tested(model: Any, most: int, what: str) -> np.ndarray:
 def coverage_path(
     model: LSSVR | LSSVC, coverages: Sequence[float] | np.ndarray = (0.5, 0.8, 0.9, 0.95), rows: int = 500
 ) -> Bunch:
-    """Exact share of the training rows that lie in the jackknife+ interval of the model fitted without them.
+    """Return the exact share of training rows that lie in the jackknife+ interval of the model fitted without them.
 
     The interval of row i comes from the models without rows i and j, for all other rows j: with H the matrix of
     df(x_i)/dy_j and e the residuals, the residuals of rows i and j left out together are (I - H_BB)^-1 e_B,
@@ -160,7 +160,7 @@ def coverage_path(
 
 
 def set_coverage(model: LSSVR | LSSVC, coverages: Sequence[float] | np.ndarray = (0.8, 0.9, 0.95, 0.99)) -> Bunch:
-    """Share of the training rows whose class is in its prediction set, and the mean size of the sets.
+    """Return the share of the training rows whose class is in its prediction set, and the mean size of the sets.
 
     The probabilities are those of the model without the row, and the threshold comes from the other rows.
 
@@ -199,7 +199,7 @@ def set_coverage(model: LSSVR | LSSVC, coverages: Sequence[float] | np.ndarray =
 
 
 def pit(model: LSSVR | LSSVC, X: ArrayLike | None = None, y: ArrayLike | None = None) -> np.ndarray:
-    """Values of the predictive distribution function at actual targets (probability integral transform).
+    """Return values of the predictive distribution function at actual targets (probability integral transform).
 
     For a calibrated model they are uniform between 0 and 1. The distribution is that of `LSSVR.predict_quantiles`; for
     training rows, it is that of the model without the row, where the residuals of the other rows are those of models
@@ -234,7 +234,7 @@ def pit(model: LSSVR | LSSVC, X: ArrayLike | None = None, y: ArrayLike | None = 
 
 
 def interval_coverage(model: LSSVR, coverages: Sequence[float] = (0.5, 0.8, 0.9, 0.95), rows: int = 500) -> Bunch:
-    """Coverage of the default intervals by leave-one-out, and their mean width.
+    """Return the coverage of the default intervals by leave-one-out, and their mean width.
 
     The width is that of ``predict_interval(X, coverage)`` for at most `rows` of the training rows, evenly spaced.
     ``asked`` is (levels,), ``observed`` and ``width`` (levels, outputs), and ``rows`` the number of rows observed.
@@ -262,7 +262,7 @@ def coverage_by_region(
     n_bins: int = 5,
     output: int = 0,
 ) -> Bunch:
-    """Observed coverage and mean width of the default intervals in regions with equally many rows.
+    """Return observed coverage and mean width of the default intervals in regions with equally many rows.
 
     Intervals that are right on average may still be too narrow in some regions and too wide in others.
 
@@ -309,7 +309,7 @@ def coverage_by_group(
     coverage: float = 0.9,
     output: int = 0,
 ) -> Bunch:
-    """Observed coverage and mean width of the default intervals in each group of rows.
+    """Return the observed coverage and mean width of the default intervals in each group of rows.
 
     Intervals that are right on average may still be too narrow for some groups and too wide for others.
 
@@ -355,7 +355,7 @@ def coverage_by_group(
 
 
 def _intervals_of(model: Any, X: Any, y: Any, coverage: float, output: int) -> tuple[np.ndarray, ...]:
-    """The inputs and predictions of new or training rows, whether targets lie in their intervals, and the widths."""
+    """Return the inputs and predictions of new or training rows, whether their intervals cover, and their widths."""
     _check(model, "Coverage of intervals", X, y)
     if X is None or y is None:
         found, table = distribution(model), model.fitted_.members[0].training

@@ -19,7 +19,7 @@ from ..tables import Column
 from .access import Kept, NotKnown, check_fitted, check_scale, columns_used, feature_names, kept_by_members, members
 from .loo import class_scores, number_scores
 
-POOLED = "other values"  # the value of the pooled values of a category
+POOLED = "other values"  # This stands for the pooled values of a category.
 
 
 # Effects: how the prediction changes with each column -----------------------------------------------------------------
@@ -31,7 +31,7 @@ def effects(
     intervals: int = 20,
     rows: int = 1000,
 ) -> list[Bunch]:
-    r"""How the prediction changes with each column, while the other columns stay as they are.
+    r"""Return how the prediction changes with each column while the other columns stay as they are.
 
     For numbers, these are accumulated local effects (Apley & Zhu 2020). The column is cut at quantiles
     :math:`z_0 < \ldots < z_K` of its values, and
@@ -108,9 +108,8 @@ def effects(
     sources, names, found = model.fitted_.layout.sources, feature_names(model), []
     for number in _numbers(names, columns, known):
         places, column = np.flatnonzero(sources == number), known[number]
-        marks = (
-            places if column.kind == "category" else places[1:][: column.height > 0]
-        )  # of values that were seen in fit; of missing cells
+        # indicators of the values that were seen in fit, or of missing cells
+        marks = places if column.kind == "category" else places[1:][: column.height > 0]
         marked = np.any(table[:, marks] > 0, axis=1)
         usable = marked if column.kind == "category" else ~marked
         if not usable.any():
@@ -126,27 +125,27 @@ def effects(
 
 
 def _numbers(names: list[str], columns: Any, known: Sequence[Column]) -> list[int]:
-    """The numbers of the requested columns."""
+    """Return the numbers of the requested columns."""
     if columns is None:
         return [number for number, column in enumerate(known) if column.kind != "ignored"]
     if isinstance(columns, str):
         raise ValueError(f"columns must be a sequence of names or numbers, got {columns!r}: write [{columns!r}].")
     found = []
-    for asked in columns:
-        number = names.index(asked) if isinstance(asked, str) and asked in names else asked
+    for requested in columns:
+        number = names.index(requested) if isinstance(requested, str) and requested in names else requested
         if isinstance(number, str) or not 0 <= number < len(names):
             raise ValueError(
-                f"columns contains {asked!r}, which is not a column of the model: give names, or numbers from 0 to "
+                f"columns contains {requested!r}, which is not a column of the model: give names, or numbers from 0 to "
                 f"{len(names) - 1}."
             )
         if known[number].kind == "ignored":
-            raise ValueError(f"columns contains {asked!r}, which the model ignores as an identifier: leave it out.")
+            raise ValueError(f"columns contains {requested!r}, which the model ignores as an identifier: leave it out.")
         found.append(int(number))
     return found
 
 
 def _of_number(model: Any, table: np.ndarray, place: int, column: Column, intervals: int) -> Bunch:
-    """The accumulated local effect of a number."""
+    """Return the accumulated local effect of a number."""
     grid = np.unique(np.quantile(table[:, place], np.linspace(0.0, 1.0, intervals + 1), method="inverted_cdf"))
     last = len(grid) - 1
     if last < 1:  # a constant column: one interval without width
@@ -167,7 +166,7 @@ def _of_number(model: Any, table: np.ndarray, place: int, column: Column, interv
 
 
 def _of_category(model: Any, table: np.ndarray, places: np.ndarray, column: Column, usable: np.ndarray) -> Bunch:
-    """The mean prediction with each value that occurs set in all rows, centred."""
+    """Return the mean prediction with each value that occurs set in all rows, centred."""
     codes = np.where(usable, np.argmax(table[:, places], axis=1), -1)
     labels = [*column.values, *([None] if column.missing else []), *([POOLED] if column.pooled else [])]
     occurring, first, counts = np.unique(codes[usable], return_index=True, return_counts=True)
@@ -182,7 +181,7 @@ def _of_category(model: Any, table: np.ndarray, places: np.ndarray, column: Colu
 
 # Importance: the leave-one-out error without each column --------------------------------------------------------------
 def importance(model: LSSVR | LSSVC, rows: int = 1000) -> Bunch:
-    """How much the leave-one-out error increases if a column is made constant.
+    """Return how much the leave-one-out error increases if a column is made constant.
 
     All cells of the column are set to its median, in rows and basis points, and the model is solved again with the same
     kernel, widths, C, weights and basis. The errors are exact for the squared loss. For the kernels `RBF` and `Matern`,
@@ -246,7 +245,7 @@ def importance(model: LSSVR | LSSVC, rows: int = 1000) -> Bunch:
 
 
 def _with_constant(problem: Problem, mask: np.ndarray) -> Problem:
-    """The problem with some columns at their medians over the rows of positive weight."""
+    """Return the problem with some columns at their medians over the rows of positive weight."""
     medians = np.median(arrays.to_numpy(arrays.take(problem.X, problem.rows)), axis=0)
     kept, added = (arrays.like(row[None, :], problem.X) for row in (1.0 - mask, medians * mask))
     points = None if problem.points is None else problem.points * kept + added
@@ -254,7 +253,7 @@ def _with_constant(problem: Problem, mask: np.ndarray) -> Problem:
 
 
 def _loo(kept: Kept, problem: Problem) -> np.ndarray:
-    """Leave-one-out predictions of a problem, (rows, outputs); for classes, probabilities."""
+    """Return leave-one-out predictions of a problem, (rows, outputs); for classes, probabilities."""
     if problem.classification:
         own = kept.given * kept.member.layout.class_weights(problem.y)
         return kept.member.solved_probabilities(problem, own)
@@ -266,7 +265,7 @@ def _loo(kept: Kept, problem: Problem) -> np.ndarray:
 
 
 def _error(kept: Kept, average: np.ndarray) -> float:
-    """The error of averages of leave-one-out predictions."""
+    """Return the error of averages of leave-one-out predictions."""
     if kept.problem.classification:
         return class_scores(average, kept.problem.labels, kept.given)["log_loss"]
     return number_scores(kept.problem.targets, average, kept.given)["rmse"]
@@ -274,7 +273,7 @@ def _error(kept: Kept, average: np.ndarray) -> float:
 
 # Shapley values of kernels that are sums of products over the columns -------------------------------------------------
 def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
-    r"""Exact Shapley values: the prediction of each row as a sum of contributions of its columns.
+    r"""Return exact Shapley values: the prediction of each row as a sum of contributions of its columns.
 
     For a product kernel such as `RBF`, the value of a set S of columns is the prediction of the model with only the
     factors of S in its kernel (PKeX-Shapley, Mohammadi et al. 2025),
@@ -347,7 +346,7 @@ def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
 
 
 def raw_contributions(model: LSSVR | LSSVC, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Contributions (rows, columns, outputs) and base (outputs,) of encoded rows, as they are computed."""
+    """Return contributions (rows, columns, outputs) and base (outputs,) of encoded rows, as they are computed."""
     fitted, sources = model.fitted_, model.fitted_.layout.sources
     inputs = {int(column): np.flatnonzero(sources == column).tolist() for column in np.unique(sources)}
     outputs = fitted.fit.coef.shape[1]
@@ -363,7 +362,7 @@ def raw_contributions(model: LSSVR | LSSVC, rows: np.ndarray) -> tuple[np.ndarra
 
 
 def _of_term(term: Term, X: np.ndarray, Z: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The contributions (rows, inputs, outputs) to a product of kernels of one input each, and the constant part."""
+    """Return the contributions (rows, inputs, outputs) to a product of kernels of one input each, and the constant."""
     out = np.zeros((len(X), len(term), coef.shape[1]))
     if not term:
         return out, coef.sum(axis=0)
@@ -389,7 +388,7 @@ def _of_term(term: Term, X: np.ndarray, Z: np.ndarray, coef: np.ndarray) -> tupl
 
 
 def _products_of_others(factors: np.ndarray) -> np.ndarray:
-    """For each entry of the first axis, the product of all others; without division, because a factor may be 0."""
+    """Return, for each entry of the first axis, the product of all others, without division: a factor may be 0."""
     out = np.empty_like(factors)
     out[-1] = 1.0
     for place in range(len(factors) - 1, 0, -1):

@@ -20,12 +20,12 @@ from ..problem import Problem
 from ..tune.choose_C import class_errors, mean_deviance
 from .access import NotKnown, check_fitted, least_squares_problem
 
-RARE = 0.1  # share of the rows; of more than five classes, half of an even share
-THRESHOLDS = np.array([0.5, 0.25, 0.1, 0.05, 0.01])  # best where a missed row costs as much as 1, 3, ... false alarms
+RARE = 0.1  # A rare class has less than this share of the rows (of many classes, half of an even share).
+THRESHOLDS = np.array([0.5, 0.25, 0.1, 0.05, 0.01])  # Each is best if missing a row costs 1, 3, ... false alarms.
 
 
 def loo_values(model: LSSVR | LSSVC) -> LooValues:
-    """Leave-one-out values of a fitted model.
+    """Return leave-one-out values of a fitted model.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def loo_values(model: LSSVR | LSSVC) -> LooValues:
 
 
 def loo_probabilities(model: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
-    """Class probabilities from leave-one-out decision values, and the actual classes.
+    """Return class probabilities from leave-one-out decision values, and the actual classes.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def loo_probabilities(model: LSSVR | LSSVC) -> tuple[np.ndarray, np.ndarray]:
 
 
 def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
-    """Class numbers of labels, as positions in ``classes_``; ValueError for labels that were not seen in `fit`."""
+    """Return the positions of labels in ``classes_``; raise ValueError for labels that were not seen in `fit`."""
     if not hasattr(model, "classes_"):
         check_fitted(model)
         raise ValueError(f"{type(model).__name__} has no classes: give a fitted LSSVC.")
@@ -86,7 +86,7 @@ def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
 
 
 def scores(model: LSSVR | LSSVC) -> dict[str, float]:
-    """Leave-one-out scores: RMSE, MAE, R2 and CRPS for regression; error rate, log loss, Brier score for classes.
+    """Return leave-one-out scores: RMSE, MAE, R2 and CRPS, or for classes error rate, log loss and Brier score.
 
     For a loss of counts or positive targets, the mean deviance takes the place of CRPS.
 
@@ -126,7 +126,7 @@ def scores(model: LSSVR | LSSVC) -> dict[str, float]:
 
 
 def beats_constant(model: LSSVR | LSSVC) -> bool:
-    """Whether the leave-one-out error is smaller than that of predicting the mean, or always the largest class.
+    """Return whether the leave-one-out error is smaller than that of predicting the mean, or always the largest class.
 
     A classifier may also have probabilities with a smaller log loss, by a tenth, than the frequencies of the classes:
     of a rare class, no row may have a probability above 1/2.
@@ -140,14 +140,14 @@ def beats_constant(model: LSSVR | LSSVC) -> bool:
 
 
 def relative_log_loss(model: LSSVR | LSSVC) -> float:
-    """The leave-one-out log loss of a classifier, relative to that of the frequencies of the classes."""
+    """Return the leave-one-out log loss of a classifier, relative to that of the frequencies of the classes."""
     rows = loo_values(model)
     chance = np.sum(entr(np.bincount(rows.codes, rows.given) / rows.given.sum()))
     return float(scores(model)["log_loss"] / max(chance, np.finfo(float).tiny))
 
 
 def rare_class(model: LSSVR | LSSVC) -> Bunch | None:
-    """How well the least frequent class is found at several decision thresholds, by leave-one-out.
+    """Return how well the least frequent class is found at several decision thresholds, by leave-one-out.
 
     If a missed row of the class costs as much as k false alarms, the class is best named wherever its probability is at
     least 1/(1 + k).
@@ -195,7 +195,7 @@ def rare_class(model: LSSVR | LSSVC) -> Bunch | None:
 
 
 def number_scores(actual: np.ndarray, predicted: np.ndarray, weights: np.ndarray | None = None) -> dict[str, float]:
-    """Weighted RMSE, MAE and R2, over all outputs together."""
+    """Return the weighted RMSE, MAE and R2, over all outputs together."""
     residuals = actual - predicted
     mean = functools.partial(np.average, axis=0, weights=weights)
     spread = float(np.mean(mean((actual - mean(actual)) ** 2)))
@@ -208,7 +208,7 @@ def number_scores(actual: np.ndarray, predicted: np.ndarray, weights: np.ndarray
 
 
 def class_scores(probability: np.ndarray, codes: np.ndarray, weights: np.ndarray | None = None) -> dict[str, float]:
-    """Weighted error rate, log loss and Brier score (summed over classes) of class probabilities."""
+    """Return the weighted error rate, log loss and Brier score (summed over classes) of class probabilities."""
     own = probability[np.arange(len(codes)), codes]
     truth = np.eye(probability.shape[1])[codes]
     mean = functools.partial(np.average, weights=weights)
@@ -221,7 +221,7 @@ def class_scores(probability: np.ndarray, codes: np.ndarray, weights: np.ndarray
 
 # Errors about the chosen values ---------------------------------------------------------------------------------------
 def c_path(model: LSSVR | LSSVC, decades: float = 4.0, n_values: int = 41) -> tuple[np.ndarray, np.ndarray]:
-    """Leave-one-out errors along a path of C, from one factorisation.
+    """Return leave-one-out errors along a path of C, from one factorisation.
 
     Kernel, basis and weights stay as they are.
 
@@ -255,7 +255,7 @@ def c_path(model: LSSVR | LSSVC, decades: float = 4.0, n_values: int = 41) -> tu
 
 
 def _errors_along(problem: Problem, values: np.ndarray, what: str) -> np.ndarray:
-    """The root mean square leave-one-out residual (classes: mean log loss) for each C, from one factorisation."""
+    """Return the root mean square leave-one-out residual (classes: mean log loss) of each C, from one factor."""
     if problem.reduced:
         raise NotKnown(f"{what}: this model is solved on columns of the KKT system, for one C only.")
     factor = problem.factorise(float(values[-1]), every=True)
@@ -271,7 +271,7 @@ def _errors_along(problem: Problem, values: np.ndarray, what: str) -> np.ndarray
 def width_surface(
     model: LSSVR | LSSVC, n_widths: int = 21, n_values: int = 33
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Leave-one-out errors over a grid of C and of a common factor of all widths.
+    """Return leave-one-out errors over a grid of C and of a common factor of all widths.
 
     The factor covers one decade on either side of 1, C four decades on either side of ``C_``; each factor takes one
     factorisation. Basis and weights stay as they are.

@@ -38,7 +38,7 @@ try:
 except ImportError:  # before scikit-learn 1.9
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Adds nothing."""
+        """Stands in for the mixin, and adds nothing."""
 
     def _with_callbacks(method: Any) -> Any:
         return method
@@ -46,12 +46,13 @@ except ImportError:  # before scikit-learn 1.9
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 Solved = list[tuple[Member, Problem | None]]  # models, each with its problem if C has been chosen for it
-TASKS = 100  # number of subtasks into which a fit is divided for callbacks
-LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")  # attributes that `fit` may defer
-NO_SINGLE_VALUE = ("C_", "coding_", "dual_coef_", "intercept_", "loss_", "support_vectors_")  # which members have
+TASKS = 100  # A fit is divided into this many subtasks for callbacks.
+LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")  # These attributes may be deferred by `fit`.
+# A stack has these attributes only in its members.
+NO_SINGLE_VALUE = ("C_", "coding_", "dual_coef_", "intercept_", "loss_", "support_vectors_")
 
 
-# What is reported of a fit while it runs: the line of verbose=1, and scikit-learn's callbacks (1.9 and later) --------
+# Progress reporting during a fit: the line of verbose=1, and scikit-learn's callbacks (1.9 and later) ----------------
 # decorates a method that fits, so that callbacks are torn down at its end
 with_callbacks: Callable[[Method], Method] = _with_callbacks
 
@@ -80,7 +81,7 @@ def followed(model: Any, **data: Any) -> Iterator[None]:
 
 
 def _subtasks(model: Any, task: Any) -> progress.Listener:
-    """A listener that begins and ends one subtask per `TASKS`-th of the work."""
+    """Return a listener that begins and ends one subtask per `TASKS`-th of the work."""
     done = 0
 
     def advance(share: float) -> None:
@@ -171,7 +172,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.allow_nan = not tags.input_tags.pairwise
         tags.array_api_support = True
         loss: Any = getattr(self, "loss", None)
-        tags.target_tags.positive_only = loss in LOG_LINKS
+        tags.target_tags.positive_only = loss in LOG_LINKS or getattr(self, "target", None) == "log"
         tags.target_tags.multi_output = isinstance(self, RegressorMixin) and loss == "squared"
         return tags
 
@@ -250,7 +251,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             return publish(self, fitted)
 
     def _read(self, X: Any, y: Any, weights: Any, layout: Any = None, classes: Any = None, least: int = 1) -> Table:
-        """Validated rows, with the layout of an earlier fit if there is one."""
+        """Return validated rows, with the layout of an earlier fit if there is one."""
         least = 2 if layout is None else least
         found, X, y, weights = self._validated(X, y, layout=layout, sample_weight=weights, least=least)
         if layout is None and isinstance(self, ClassifierMixin):
@@ -258,7 +259,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         return Table.of(found, X, y, weights)
 
     def _solve(self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None) -> Solved:
-        """The models of problems that differ in kernels only, without those that are not worth their time.
+        """Return the models of problems that differ in kernels only, except those that gain too little for their time.
 
         `given` are the sample weights.
         """
@@ -321,7 +322,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         return self
 
     def _completed(self) -> FittedModel:
-        """The fitted model with what `fit` has deferred."""
+        """Return the fitted model with what `fit` has deferred."""
         check_is_fitted(self)
         fitted = self.fitted_.completed()
         if fitted is not self.fitted_:
@@ -331,7 +332,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
     @available_if(is_additive)
     @on_rows
     def components(self, X: ArrayLike) -> Array:
-        """The components of an additive model: functions of one input each, with mean 0 over the training rows.
+        """Return the components of an additive model: functions of one input each, with mean 0 over the training rows.
 
         Their sum differs from the prediction (for a classifier, the decision value) by a constant. Components that are
         not kept are zero. After `partial_fit` or `fit_chunks` the means are those over the basis points.
@@ -350,6 +351,6 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         return self.fitted_.average(member.components(X) for member in self.fitted_.members)
 
     def _values(self, X: Any, method: str) -> Array:
-        """f(x) of new rows, (rows, outputs); for classes, the values of `decision_function`."""
+        """Return f(x) of new rows, (rows, outputs); for classes, the values of `decision_function`."""
         rows = encoded_rows(self, X, method)
         return self.fitted_.values(rows)

@@ -26,7 +26,7 @@ from .layout import Layout, Table, unfitted, winning_class
 from .planning import BASIS_SIZE, plan, run_steps
 from .validation import first_layout
 
-KEPT_ROWS = 1_000_000  # largest number of rows for which fit_chunks keeps per-row results by default
+KEPT_ROWS = 1_000_000  # Up to this many rows, fit_chunks keeps per-sample results by default.
 
 
 def adds_chunks(model: BaseLSSVM) -> bool:
@@ -108,7 +108,7 @@ class ChunkedLSSVM(BaseLSSVM):
             return publish(self, FittedModel.combine(members, self.steps, is_stack=is_stack, shares=shares))
 
     def _with_chunk(self, part: Member | Problem, table: Table) -> Member:
-        """A member with the rows of one more chunk; for the first chunk, the member of a problem."""
+        """Return a member with the rows of one more chunk; for the first chunk, the member of a problem."""
         layout = table.layout
         last = progress.expect(lambda: progress.work(table.X.shape[0], BASIS_SIZE))
         asked, slopes, stream = part.asked or (None, None), None, None
@@ -144,9 +144,8 @@ class ChunkedLSSVM(BaseLSSVM):
 
         A first pass draws a sample of 5000 rows, on which kernel, C and basis are chosen (a basis of 500 rows for
         ``steps=None``), and the categories and medians of the columns. Sums over all chunks then determine the model,
-        and one more pass its leave-one-out residuals.
-        At most one chunk and the sample are in memory at a time; the sample is kept in the model for
-        `predict_interval`.
+        and one more pass its leave-one-out residuals. At most one chunk and the sample are in memory at a time; the
+        sample is kept in the model for `predict_interval`.
 
         Parameters
         ----------
@@ -206,7 +205,7 @@ class ChunkedLSSVM(BaseLSSVM):
     def _fit_passes(
         self, problem: Problem, source: Source, reader: ChunkReader, scan: Scan, table: Table, leave_one_out: str
     ) -> tuple[Member, Any]:
-        """The model of one kernel, and the function that computes the leave-one-out results of a chunk.
+        """Return the model of one kernel, and the function that computes the leave-one-out results of a chunk.
 
         `table` is a sample of the rows, on which kernel, C and basis are chosen.
         """
@@ -237,7 +236,7 @@ class ChunkedLSSVM(BaseLSSVM):
 
 
 def without_rows(stream: Stream, coef: Array, intercept: Array) -> Fit:
-    """A solution without per-sample results, with the kernel, C and basis of a stream."""
+    """Return a solution without per-sample results, with the kernel, C and basis of a stream."""
     nothing: Any = None
     kernel, points = stream.whitening.kernel, stream.points
     return Fit(kernel, stream.C, nothing, None, points, coef, intercept, nothing, nothing, nothing)
@@ -251,7 +250,7 @@ class ChunkReader:
     layout: Layout
 
     def scan(self, number: int, X: Any, y: Any, weight: Any) -> Scan:
-        """The results of the first pass for one chunk, whose columns are not encoded yet."""
+        """Return the results of the first pass for one chunk, whose columns are not encoded yet."""
         layout = self.layout
         expected = () if layout.single else (layout.outputs,)
         if tuple(np.shape(y)[1:]) != expected:
@@ -268,7 +267,7 @@ class ChunkReader:
         return Scan(int(np.count_nonzero(own)), sample, labels, totals, rows)
 
     def after(self, scan: Scan) -> tuple[ChunkReader, Table]:
-        """The reader that has learned how columns and classes are coded, and the sample of rows."""
+        """Return the reader that has learned how columns and classes are coded, and the sample of rows."""
         layout, (X, y, weights) = self.layout, scan.sample.arrays
         if layout.columns is not None:
             cells = layout.columns.split(X)
@@ -282,12 +281,12 @@ class ChunkReader:
         return replace(self, layout=layout), Table.of(layout, X, y, weights)
 
     def rows(self, number: int, X: Any, y: Any, weight: Any) -> tuple[Array, Array, Array]:
-        """The checked rows of a chunk, which may be empty."""
+        """Return the checked rows of a chunk, which may be empty."""
         table = self.model._read(X, y, weight, self.layout, least=0)
         return table.X, table.targets, table.weights
 
     def compared(self, X: Array, *, encoded: bool = True) -> Array:
-        """The columns of numbers, by which rows of later passes are recognised."""
+        """Return the columns of numbers, by which rows of later passes are recognised."""
         columns = self.layout.columns
         if columns is None or (columns.are_plain and X.dtype != object):
             return X
@@ -295,7 +294,7 @@ class ChunkReader:
 
 
 def chunk_results(reader: ChunkReader, passes: Passes, solved: Any, number: int, *chunk: Any) -> tuple[Array, ...]:
-    """Weights, leverages, leave-one-out residuals and leave-one-out predictions of the rows of a chunk."""
+    """Return the weights, leverages, leave-one-out residuals and leave-one-out predictions of the rows of a chunk."""
     ((targets, _, weights, _, leverage, loo),) = passes.loo(solved, True, number, *reader.rows(number, *chunk)).rows
     f, layout = targets - loo, reader.layout
     predicted = layout.squeezed(f) if layout.classes is None else winning_class(f, layout.classes)

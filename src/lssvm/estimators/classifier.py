@@ -32,9 +32,10 @@ from .validation import check_coverage, encoded_rows, require_loo, score_of, val
 class LSSVC(ClassifierMixin, ChunkedLSSVM):
     """Least-squares support vector classification of two or more classes.
 
-    The classical LS-SVM classifier is `LSSVR` on targets -1 and +1; more than two classes have one column per class,
-    against the rest. The squared hinge and the logistic loss, and pairs of classes, are solved by sequences of the same
-    weighted systems. Parameters that are None or "auto" are chosen by the log loss of leave-one-out predictions.
+    The classical LS-SVM classifier is `LSSVR` on targets -1 and +1; with more than two classes, there is one column per
+    class, against the rest. The squared hinge and the logistic loss, and pairs of classes, are solved by sequences of
+    the same weighted systems. Parameters that are None or "auto" are chosen by the log loss of leave-one-out
+    predictions.
 
     Parameters
     ----------
@@ -116,7 +117,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         self.loss = loss
 
     def _solve(self, problems: Sequence[Problem], layout: Layout, given: Array | None, steps: Any = None) -> Solved:
-        """The classifiers of all kernels, each by itself."""
+        """Return the classifiers of all kernels, each by itself."""
         if len(problems) > 1:
             return progress.each(lambda problem: self._solve([problem], layout, given)[0], problems)
         problem = problems[0]
@@ -126,20 +127,20 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         if self.kernel is None:
             problem = problem.replace(kernel=Choice([Matern(ard=True), RBF(ard=True)]))
         last = progress.expect(lambda: float(len(problem.rows)) ** 3)
-        setting, record = choose_classifier(problem, *plan)
+        candidate, record = choose_classifier(problem, *plan)
         paths = problem.paths if record is None else {**problem.paths, LeaveOneOut.__name__: record}
-        problem = problem.replace(kernel=setting.kernel, C=setting.C, paths=paths)
-        coding = "one-vs-rest" if layout.single else setting.coding
+        problem = problem.replace(kernel=candidate.kernel, C=candidate.C, paths=paths)
+        coding = "one-vs-rest" if layout.single else candidate.coding
         if self.steps is not None:
             problem = planning.run_steps(problem, [step for step in self.steps if not isinstance(step, LeaveOneOut)])
         else:
-            problem = planning.with_class_basis(problem, setting.coding, setting.loss)
+            problem = planning.with_class_basis(problem, candidate.coding, candidate.loss)
             if record is not None and self.C is None:
-                problem = with_C_of_more_rows(problem, setting, record)
+                problem = with_C_of_more_rows(problem, candidate, record)
         with last:
-            if setting.loss == "squared" and coding == "one-vs-rest":
+            if candidate.loss == "squared" and coding == "one-vs-rest":
                 return super()._solve([problem], layout, given, steps=[])
-            member = self._of_any_loss(problem, layout, given, setting.loss, coding)
+            member = self._of_any_loss(problem, layout, given, candidate.loss, coding)
         path = planning.main_path(problem)
         if record is None:
             return [(replace(member, path=path), None)]
@@ -152,7 +153,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         return [(replace(member, path=Bunch(**{**record, **path})), None)]
 
     def _of_any_loss(self, problem: Problem, layout: Layout, given: Any, loss: str, coding: str) -> Member:
-        """The classifier of a problem whose parameters are all known, for any loss and coding."""
+        """Return the classifier of a problem whose parameters are all known, for any loss and coding."""
         nothing: Any = None
         options: dict[str, Any] = {"coding": coding, "loss": loss, "sample_weight": given, "targets": problem.y}
         member = Member(layout, nothing, problem.asked or (None, None), **options)
@@ -190,7 +191,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         return self._add_chunk(X, y, sample_weight, classes)
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, np.ndarray, np.ndarray]:
-        """Validated rows, labels and sample weights."""
+        """Return validated rows, labels and sample weights."""
         layout, X, y, weights = validate(self, X, y, **options)
         y = arrays.to_numpy(y)
         for kind in ((bool, np.bool_), (int, np.integer)) if y.dtype == object and y.ndim == 1 and len(y) else ():
@@ -207,7 +208,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         return layout, X, y, weights
 
     def _with_classes(self, layout: Layout, labels: Any, totals: Any, rows: int, classes: Any = None) -> Layout:
-        """The layout with the classes and their weights; `classes` are those of later rows as well."""
+        """Return the layout with the classes and their weights; `classes` are those of later rows as well."""
         found = labels if classes is None else np.unique(arrays.to_numpy(classes))
         if classes is None and labels.dtype.kind == "f" and rows > 20 and len(labels) > rows / 2:
             what = f"Unknown label type: continuous. y has {len(labels)} distinct numbers in {rows} rows"
@@ -227,7 +228,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
 
     @on_rows
     def decision_function(self, X: ArrayLike) -> Array:
-        """Decision values: (n_samples,) for two classes, positive for ``classes_[1]``, else (n_samples, n_classes)."""
+        """Return decision values (n_samples, n_classes); for two classes (n_samples,), positive for ``classes_[1]``."""
         f = self._values(X, "decision_function")
         return self.fitted_.layout.squeezed(f)
 
@@ -249,7 +250,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
 
     @on_rows
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Class probabilities (n_samples, n_classes), calibrated on leave-one-out decision values without refitting.
+        """Return class probabilities (n_samples, n_classes), calibrated on leave-one-out values without refitting.
 
         The most probable class is the one that `predict` returns.
         """
@@ -261,7 +262,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
 
     @on_rows
     def predict_set(self, X: ArrayLike, coverage: float = 0.9, *, class_conditional: bool = False) -> Array:
-        """Sets of classes that contain the class of a new row with the given probability.
+        """Return sets of classes that contain the class of a new row with the given probability.
 
         A class is in the set if the total probability of the more probable classes is at most a threshold (adaptive
         prediction sets). The most probable class is always in the set. The threshold follows from the leave-one-out
@@ -294,14 +295,14 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         return same_kind(set_scores(arrays.to_numpy(probability)) <= thresholds, probability)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Accuracy: the share of the rows whose class is predicted correctly."""
+        """Return the accuracy: the share of the rows whose class is predicted correctly."""
         from sklearn.metrics import accuracy_score
 
         return score_of(accuracy_score, self.predict(X), y, sample_weight)
 
 
 def class_factors(class_weight: Any, classes: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """One weight factor per class; "balanced" needs the sum of the sample weights of each."""
+    """Return one weight factor per class; "balanced" needs the sum of the sample weights of each."""
     try:
         if isinstance(class_weight, str) and class_weight == "balanced":
             if not totals.all():

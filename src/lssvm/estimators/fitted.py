@@ -30,7 +30,7 @@ from .validation import require_loo
 from .weighing import weigh_members
 
 OVERFLOW = "Predictions overflow: scale your features, both for fit and for predict."
-KEPT_BYTES = 2**28  # largest factor that a model keeps between calls
+KEPT_BYTES = 2**28  # A model keeps a factor of at most this size between calls.
 
 
 class Record:
@@ -71,7 +71,7 @@ class Member(Record):
 
     @classmethod
     def of(cls, layout: Layout, fit: Fit, asked: Any, rows: Array, **others: Any) -> Self:
-        """The member with a solution; components of an additive kernel have mean 0 over the given rows."""
+        """Return the member with a solution; components of an additive kernel have mean 0 over the given rows."""
         # in the memory order of model files, so that a loaded model gives bitwise the same products
         coef = np.ascontiguousarray(fit.coef) if arrays.is_numpy(fit.coef) else fit.coef
         if isinstance(fit.kernel, Additive):
@@ -84,7 +84,7 @@ class Member(Record):
 
     # Predictions ------------------------------------------------------------------------------------------------------
     def evaluate(self, X: Array) -> Array:
-        """Predictions for encoded rows, (rows, outputs): f(x), its exponential or means of targets on another scale."""
+        """Return predictions (rows, outputs) of encoded rows: f(x), its exponential or means on the original scale."""
         points, coef, intercept = (arrays.like(a, X) for a in (self.fit.points, self.fit.coef, self.fit.intercept))
         f = self.fit.response(self.fit.kernel.dot(X, points, coef) + intercept)
         if not bool(arrays.namespace(f).all(arrays.namespace(f).isfinite(f))):
@@ -92,7 +92,7 @@ class Member(Record):
         return f if self.target is None else same_kind(self.target.mean(arrays.to_numpy(f)), X)
 
     def components(self, X: Array) -> Array:
-        """The centred components of an additive model, (rows, components) or (rows, components, outputs)."""
+        """Return the centred components of an additive model, (rows, components) or (rows, components, outputs)."""
         points, coef = (arrays.like(a, X) for a in (self.fit.points, self.fit.coef))
         values = raw_components(self.fit.kernel, points, coef, X) - arrays.to_numpy(self.component_means)
         return same_kind(values[:, :, 0] if self.layout.single else values, X)
@@ -108,7 +108,7 @@ class Member(Record):
         return self.loss == "squared" and not self.by_pairs
 
     def probabilities(self, f: Array) -> Array:
-        """Class probabilities from f(x)."""
+        """Return class probabilities from f(x)."""
         values, slopes = arrays.to_numpy(f), arrays.to_numpy(self.known_slopes)
         if self.by_pairs:
             return same_kind(couple(values, self.layout.outputs, float(slopes[0])), f)
@@ -126,7 +126,7 @@ class Member(Record):
         return self.problem is not None and self.fit.loo_residuals is None
 
     def completed(self) -> Self:
-        """The same model with leave-one-out results, if the rows are kept, and with the calibration of classes."""
+        """Return the same model with leave-one-out results, if the rows are kept, and with calibrated classes."""
         member = self
         if self.problem is not None and self.fit.loo_residuals is None:
             fit = self.problem.replace(weights=self.fit.weights, robust=None).solve()
@@ -141,7 +141,7 @@ class Member(Record):
         return replace(self, slopes=self.slopes_of(sample.targets, sample.sample_weights, sample))
 
     def slopes_of(self, targets: Array, own: Array, results: Any) -> Array:
-        """The slopes of the calibration, from the residuals, leverages and leave-one-out residuals in `results`.
+        """Return the slopes of the calibration, from the residuals, leverages and leave-one-out residuals in `results`.
 
         `own` are the weights of the rows without robust weights.
         """
@@ -156,7 +156,7 @@ class Member(Record):
         return same_kind(calibrate(coded - unit, class_numbers(targets), counts), targets)
 
     def copies(self, targets: Array, own: Array, weights: Array) -> tuple[np.ndarray, np.ndarray]:
-        """How many copies of a row its weight stands for, at least 1, and the weights of the rows for the calibration.
+        """Return how many copies of a row its weight stands for, at least 1, and the weights of rows for calibration.
 
         Whole weights count copies of a row, of which calibration leaves out one, as if all of them were in the data. If
         some weights are not whole, or if parameters were chosen by leave-one-out, which leaves out whole rows, then
@@ -171,7 +171,7 @@ class Member(Record):
         return np.ones(len(given)), weights * (np.count_nonzero(own) / own.sum())
 
     def calibrated(self, fit: ClassFit, codes: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Leave-one-out values of `decision_function` of a solution, and its slopes."""
+        """Return leave-one-out values of `decision_function` of a solution, and its slopes."""
         unit, loo, n_classes = arrays.to_numpy(fit.unit_loo), arrays.to_numpy(fit.loo), self.layout.outputs
         if not self.by_pairs:
             return loo, calibrate(unit, codes, weights)
@@ -179,7 +179,7 @@ class Member(Record):
         return 2.0 * couple(loo, n_classes, slope) - 1.0, np.array([slope])
 
     def solved_probabilities(self, problem: Problem, own: Array) -> np.ndarray:
-        """Leave-one-out class probabilities of another problem; `own` are its weights without robust weights."""
+        """Return leave-one-out class probabilities of another problem; `own` are its weights without robust weights."""
         own = arrays.like(own, problem.weights)
         if self.is_least_squares:
             fit = problem.solve()
@@ -230,7 +230,7 @@ class Member(Record):
         return LooValues(targets, residuals, given, weights, robust, leverage, total, found is not self.fit)
 
     def loo_probabilities(self, rows: LooValues) -> np.ndarray:
-        """Class probabilities of the rows, each by the model without it."""
+        """Return class probabilities of the rows, each by the model without it."""
         decision = rows.predicted  # that of `decision_function`, also for pairs
         return of_decision(decision) if self.by_pairs else arrays.to_numpy(self.probabilities(decision))
 
@@ -241,7 +241,7 @@ class Member(Record):
         return 0 if self.problem is None else widths_with_few_rows(self.problem)
 
     def searched_again(self, labels: np.ndarray) -> Self:
-        """The same model with residuals of searches that were repeated without each fold, if they are needed."""
+        """Return the same model with residuals of searches that were repeated without each fold, if they are needed."""
         if self.problem is None or not self.few_rows_per_width or self.problem.reduced:
             return self if self.searched is None else replace(self, searched=None)
         if self.searched is not None and np.array_equal(self.searched[0], labels):
@@ -293,7 +293,7 @@ class FittedModel(Record):
 
     @classmethod
     def combine(cls, members: Sequence[Member], steps: Any = None, *, is_stack: bool, shares: Any = None) -> Self:
-        """The model of a single member, or the average of several, of which those without weight are left out.
+        """Return the model of a single member, or the average of several, of which those without weight are left out.
 
         The weights are given, or chosen by leave-one-out; `steps` are those of the estimator, for messages.
         """
@@ -340,13 +340,13 @@ class FittedModel(Record):
         return all(member.is_least_squares for member in self.members)
 
     def average(self, values: Iterable[Any]) -> Any:
-        """The weighted average of values of the members."""
+        """Return the weighted average of values of the members."""
         values = list(values)
         pairs = zip(values, self.shares, strict=True)
         return values[0] if len(values) == 1 else sum(share * value for value, share in pairs)
 
     def values(self, X: Array) -> Array:
-        """f(x) of encoded rows, (rows, outputs); for classes, the values of `decision_function`."""
+        """Return f(x) of encoded rows, (rows, outputs); for classes, the values of `decision_function`."""
         if self.layout.classes is None or not (self.is_stack or self.by_pairs):
             f, target = self.average(member.evaluate(X) for member in self.members), self.members[-1].target
             return f if target is None else same_kind(target.bounded(arrays.to_numpy(f)), f)
@@ -364,24 +364,24 @@ class FittedModel(Record):
         return not self.is_stack and self.members[0].by_pairs
 
     def probabilities(self, X: Array) -> Array:
-        """Class probabilities of encoded rows."""
+        """Return class probabilities of encoded rows."""
         return self.average(member.probabilities(member.evaluate(X)) for member in self.members)
 
     def responses(self, X: np.ndarray) -> np.ndarray:
-        """Predictions for encoded rows, (rows, outputs); for classes, their probabilities, of two only the second."""
+        """Return predictions (rows, outputs) for encoded rows; for classes, probabilities (of two, only the second)."""
         if self.layout.classes is None:
             return arrays.to_numpy(self.values(X))
         p = arrays.to_numpy(self.probabilities(X))
         return p[:, 1:] if self.layout.single else p
 
     def probabilities_of(self, decision: np.ndarray) -> np.ndarray:
-        """Class probabilities from values of `decision_function`, (rows, 1 or classes)."""
+        """Return class probabilities from values of `decision_function`, (rows, 1 or classes)."""
         if self.is_stack or self.by_pairs:
             return of_decision(decision)
         return arrays.to_numpy(self.members[0].probabilities(decision))
 
     def completed(self) -> Self:
-        """The same model with what `fit` has deferred, see `Member.completed`."""
+        """Return the same model with leave-one-out results, if the rows are kept, and with calibrated classes."""
         members = tuple(member.completed() for member in self.members)
         same = all(new is old for new, old in zip(members, self.members, strict=True))
         return self if same else replace(self, members=members)
@@ -405,7 +405,7 @@ class FittedModel(Record):
         return replace(known[0], **found)
 
     def attributes(self) -> dict[str, Any]:
-        """The public attributes of the estimator, apart from those about its members."""
+        """Return the public attributes of the estimator, apart from those about its members."""
         one = self.members[0]
         layout, fit, is_stack = one.layout, one.fit, len(self.members) > 1
         rows = None if fit.loo_residuals is None else self.loo_values

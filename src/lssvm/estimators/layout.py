@@ -16,19 +16,19 @@ from ..tables import Columns
 
 
 def same_kind(values: Any, reference: Array) -> Any:
-    """NumPy values as an array of the kind and on the device of `reference`; None stays None."""
+    """Return NumPy values as an array of the kind and on the device of `reference`; None stays None."""
     if values is None or isinstance(reference, np.ndarray) or values.dtype.kind not in "biuf":
         return values
     return arrays.namespace(reference).asarray(values, device=arrays.device(reference))
 
 
 def winning_class(decision: Array, classes: np.ndarray) -> Array:
-    """The class of each row with the largest decision value."""
+    """Return the class of each row with the largest decision value."""
     return same_kind(classes[class_numbers(decision)], decision)
 
 
 def unfitted(model: Any, **changed: Any) -> Any:
-    """A model with the same parameters, apart from those that are given, and without callbacks."""
+    """Return a model with the same parameters, apart from those that are given, and without callbacks."""
     return type(model)(**{**model.get_params(deep=False), **changed})
 
 
@@ -46,7 +46,7 @@ class Layout:
 
     @classmethod
     def of(cls, seen: Any, columns: Columns | None, y: Any) -> Layout:
-        """The layout of a fit without classes, from what scikit-learn has `seen` in X."""
+        """Return the layout of a fit without classes, from what scikit-learn has `seen` in X."""
         single = np.ndim(y) < 2
         names = getattr(seen, "feature_names_in_", None)
         return cls(seen.n_features_in_, names, columns, single, 1 if single else np.shape(y)[1])
@@ -73,17 +73,17 @@ class Layout:
         return None if self.encoder is None else self.encoder.groups
 
     def squeezed(self, values: Any) -> Any:
-        """Values (rows, outputs) in the form in which y was given."""
+        """Return values (rows, outputs) in the form in which y was given."""
         return values[:, 0] if self.single else values
 
     def class_weights(self, targets: Array) -> np.ndarray:
-        """The class weight of each row, from its coded targets."""
+        """Return the class weight of each row, from its coded targets."""
         if self.classes is None or self.class_factors is None:
             return np.ones(targets.shape[0])
         return self.class_factors[class_numbers(targets)]
 
     def sample_weights(self, targets: Array, weights: Array) -> Array:
-        """The sample weights as given, from their products with the class weights."""
+        """Return the sample weights as given, from their products with the class weights."""
         factors = self.class_weights(targets)
         return same_kind(arrays.to_numpy(weights) / np.where(factors > 0, factors, 1.0), weights)
 
@@ -100,7 +100,7 @@ class Table:
 
     @classmethod
     def of(cls, layout: Layout, X: Array, y: Array, weights: Array) -> Table:
-        """The table of targets (rows, outputs), or of labels, from the sample weights."""
+        """Return the table of targets (rows, outputs), or of labels, from the sample weights."""
         if layout.classes is not None:
             remedy = "pass all classes to the first partial_fit as classes=[...]"
             y = same_kind(coded(class_codes(y, layout.classes, remedy), layout), X)
@@ -109,7 +109,7 @@ class Table:
 
 
 def class_codes(labels: np.ndarray, classes: np.ndarray, remedy: str) -> np.ndarray:
-    """The numbers of the classes of labels; ValueError for labels of other classes."""
+    """Return the numbers of the classes of labels; ValueError for labels of other classes."""
     unknown = np.setdiff1d(labels, classes)
     if len(unknown):
         what = f"y contains {unknown.tolist()[0]!r}, which is not among the classes {classes.tolist()}"
@@ -118,7 +118,7 @@ def class_codes(labels: np.ndarray, classes: np.ndarray, remedy: str) -> np.ndar
 
 
 def coded(codes: np.ndarray, layout: Layout) -> np.ndarray:
-    """The coded targets of class numbers: -1 and +1, one column per class or a single one for two classes."""
+    """Return the coded targets of class numbers: -1 and +1, one column per class or a single one for two classes."""
     labels = np.array([1]) if layout.single else np.arange(layout.outputs)
     return np.where(codes[:, None] == labels[None, :], 1.0, -1.0)
 
@@ -166,13 +166,13 @@ class LooValues:
 
 
 def of_decision(decision: Any) -> Any:
-    """Class probabilities p from decision values 2 p - 1, of which two classes have one column."""
+    """Return class probabilities p from decision values 2 p - 1, of which two classes have one column."""
     p = 0.5 * (decision + 1.0)
     return arrays.namespace(p).concat([1.0 - p, p], axis=1) if p.shape[1] == 1 else p
 
 
 def raw_components(kernel: Additive, points: Any, coef: Any, X: Any) -> np.ndarray:
-    """The components before centring: rows x components x outputs."""
+    """Return the components before centring: rows x components x outputs."""
     out = np.zeros((X.shape[0], len(kernel.components(X.shape[1])), coef.shape[1]))
     for number, (group, part) in kernel.kept(X.shape[1]).items():
         out[:, number] = arrays.to_numpy(part.dot(pick_columns(X, group), pick_columns(points, group), coef))

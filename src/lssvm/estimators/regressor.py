@@ -152,9 +152,11 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         self.target = target
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, Array, np.ndarray]:
-        """Validated rows, targets (rows, outputs) and sample weights."""
+        """Return validated rows, targets (rows, outputs) and sample weights."""
         check_columns("y", y)
-        layout, X, y, weights = validate(self, X, y, multi_output=True, **options)
+        # With the other losses, one column of targets is taken for a vector, with a warning.
+        several = self.loss == "squared" or getattr(y, "shape", ())[1:] != (1,)
+        layout, X, y, weights = validate(self, X, y, multi_output=several, **options)
         if issparse(y):
             raise TypeError("y is a sparse matrix: give a dense array.")
         try:
@@ -201,7 +203,7 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         return self.fitted_.layout.squeezed(f)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Coefficient of determination R^2 of the predictions."""
+        """Return the coefficient of determination R^2 of the predictions."""
         from sklearn.metrics import r2_score
 
         return score_of(r2_score, self.predict(X), y, sample_weight)
@@ -216,7 +218,7 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         folds: int | ArrayLike = 10,
         groups: ArrayLike | None = None,
     ) -> Array:
-        """Prediction intervals from leave-one-out residuals, without refitting.
+        """Return prediction intervals from leave-one-out residuals, without refitting.
 
         All methods hold kernel, C, basis and the weights of the other rows (including robust weights) fixed. If one
         width per column was chosen and there are fewer than 25 rows per width that is kept, however, leave-one-out
@@ -232,7 +234,7 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         X : array (n_samples, n_features)
         coverage : float
             Between 0 and 1. If there are too few rows for this coverage, the ends are infinite. If it is far below 1/2,
-            the lower end may exceed the upper one, because they come from models without different rows.
+            the lower end may exceed the upper one, because they come from models that omit different rows.
         method : {"auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+"}
             "jackknife+" (Barber et al. 2021) has nearly the same width everywhere. "adaptive" is the jackknife+ of
             residuals divided by the size of the noise, which a second model predicts; it is fitted in the first call
@@ -279,7 +281,7 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
 
     @on_rows
     def predict_quantiles(self, X: ArrayLike, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> Array:
-        """Quantiles of the predictive distribution of new targets; they never cross.
+        """Return quantiles of the predictive distribution of new targets; they never cross.
 
         The distribution is that of the leave-one-out predictions plus residuals of the training rows, with the sizes of
         the residuals adapted to x where the noise varies, as in ``predict_interval(method="auto")``. The residuals keep
@@ -295,16 +297,16 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         -------
         array (n_samples, n_levels) or (n_samples, n_levels, n_outputs)
         """
-        asked = np.asarray(levels, dtype=float)
-        if asked.ndim != 1 or not ((asked > 0) & (asked < 1)).all():
+        requested = np.asarray(levels, dtype=float)
+        if requested.ndim != 1 or not ((requested > 0) & (requested < 1)).all():
             raise ValueError(f"levels={levels!r}: give a list of numbers between 0 and 1, such as [0.1, 0.5, 0.9].")
         X, rows = self._new_rows(X, "predict_quantiles")
-        return self._shaped(self._distribution().quantiles(rows, asked), X)
+        return self._shaped(self._distribution().quantiles(rows, requested), X)
 
     @arrays.single_threaded_blas()
     @np.errstate(over="ignore", invalid="ignore", under="ignore")
     def confidence_interval(self, X: ArrayLike, coverage: float = 0.95, simultaneous: bool = False) -> Array:
-        """Confidence intervals for the function itself, not for new targets (De Brabanter et al. 2011).
+        """Return confidence intervals for the function itself, not for new targets (De Brabanter et al. 2011).
 
         f(x) is linear in the targets, which gives its variance; the size of the noise follows the data as in
         `predict_interval`, and its variance is inversely proportional to the sample weights. The bias is estimated by
@@ -342,19 +344,19 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         return self._shaped(confidence_bands(found, new, inputs, y, float(coverage), simultaneous=simultaneous), X)
 
     def _new_rows(self, X: ArrayLike, method: str) -> tuple[Array, Array]:
-        """Encoded new rows, and the same as arrays of the kind of the training rows."""
+        """Return encoded new rows, and the same as arrays of the kind of the training rows."""
         X = encoded_rows(self, X, method)
         return X, arrays.like(X, self.fitted_.members[0].training.X)
 
     def _shaped(self, values: np.ndarray, X: Array) -> Array:
-        """Ends of intervals: infinite if there are too few rows, but NaN only where predictions overflow."""
+        """Return ends of intervals: infinite if there are too few rows, but NaN only where predictions overflow."""
         if np.isnan(values).any():
             raise ValueError(OVERFLOW)
         values = same_kind(values, X)
         return values[:, :, 0] if self.fitted_.layout.single else values
 
     def _loo_model(self) -> LooModel:
-        """The leave-one-out values behind all intervals."""
+        """Return the leave-one-out values behind all intervals."""
         members = self._completed().members
         require_loo(members, self.steps, "Intervals need leave-one-out residuals")
         parts, shares, target = [member.loo_model for member in members], self.fitted_.shares, self.fitted_.target
@@ -365,7 +367,7 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         return parts[0] if len(parts) == 1 else StackedLoo(parts, shares)
 
     def _distribution(self, labels: Any = None, method: str = "auto", *, search: bool = True) -> Jackknife:
-        """The predictive distribution; with `labels` of all training rows, folds are left out.
+        """Return the predictive distribution; with `labels` of all training rows, folds are left out.
 
         With `search`, its residuals may come from searches that are repeated. What takes long is stored in the model.
         """
@@ -391,7 +393,7 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         return Jackknife(model, residuals, scale)
 
     def _search_again(self, labels: np.ndarray | None) -> np.ndarray | None:
-        """Residuals (rows of positive weight, outputs) of searches without folds; None if leave-one-out serves.
+        """Return residuals (rows of positive weight, outputs) of searches without folds; None if leave-one-out serves.
 
         They are stored, because they take many fits.
         """
@@ -416,13 +418,13 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
             return None
         parts = [m.fit.loo_residuals if m.searched is None else m.searched[1] for m in members]
         residuals, model = [arrays.to_numpy(part)[rows] for part in parts], self._loo_model()
-        return model.left_out(residuals) if isinstance(model, ScaledLoo) else fitted.average(residuals)
+        return model.loo_residuals_of(residuals) if isinstance(model, ScaledLoo) else fitted.average(residuals)
 
     def _fold_labels(self, folds: Any, name: str) -> np.ndarray:
-        """The number of the fold of every training row; -1 for rows of weight 0."""
+        """Return the number of the fold of every training row; -1 for rows of weight 0."""
         return fold_labels(folds, self.fitted_.members[0].training, name)
 
 
 def distribution(model: LSSVR, method: str = "auto", *, search: bool = True) -> Jackknife:
-    """The predictive distribution of an `LSSVR`; without `search`, from plain leave-one-out residuals."""
+    """Return the predictive distribution of an `LSSVR`; without `search`, from plain leave-one-out residuals."""
     return model._distribution(method=method, search=search)

@@ -23,14 +23,15 @@ from ..progress import counted
 from ..tables import Column, Columns, as_table, column_names, is_missing, kind_of, series_of
 from .layout import Layout, unfitted
 
-NO_TARGETS = "no_validation"  # scikit-learn's mark of a missing y
+NO_TARGETS = "no_validation"  # This is scikit-learn's mark of a missing y.
 Encoded = tuple[Columns | None, Any]  # how columns are encoded, and the rows
 ANY_CELLS: dict[str, Any] = {"dtype": object, "ensure_all_finite": False, "ensure_min_samples": 0}
 
 # Parts of the messages of NumPy, pandas and scikit-learn about cells that are not numeric.
 NOT_NUMBERS = re.compile("could not convert|must be real|must be a string or a|promoted|with a sequence|Cannot cast")
 
-TIMES = {  # starts of the names of types, and how to convert values t to numbers; the order matters
+# Each entry holds starts of the names of types, and how to convert values t to numbers; the order matters.
+TIMES = {
     ("date", "timestamp"): '(t - np.datetime64("2000-01-01")) / np.timedelta64(1, "D")',
     ("timedelta", "duration"): 'np.asarray(t, "timedelta64[us]") / np.timedelta64(1, "s")',
     ("time",): "the hours since midnight",
@@ -39,7 +40,7 @@ TIMES = {  # starts of the names of types, and how to convert values t to number
 
 # Rows and targets -----------------------------------------------------------------------------------------------------
 def encoded_rows(model: Any, X: Any, method: str = "predict") -> Array:
-    """New rows, checked and encoded; the columns of a precomputed kernel may be those of all rows or of the basis.
+    """Return new rows, checked and encoded; precomputed kernels may have the columns of all rows or of the basis.
 
     If array API dispatch is on, scikit-learn's rule applies; otherwise arrays of another kind are converted.
     """
@@ -71,7 +72,7 @@ def validate(
     least: int = 1,
     multi_output: bool = False,
 ) -> tuple[Layout, Array, Any, np.ndarray]:
-    """scikit-learn's validation, with a copy of X and with messages that name the argument and the column.
+    """Return scikit-learn's validation, with a copy of X and with messages that name the argument and the column.
 
     Columns that are not numeric, and missing cells, are encoded as `lssvm.tables` describes; without a `layout`, how
     they are encoded follows from the rows of positive weight. Without `encode`, cells are returned as they are.
@@ -120,7 +121,7 @@ def validate(
 
 
 def first_layout(model: Any, X: Any, y: Any) -> Layout:
-    """The layout of chunks from the first one; what the columns contain is learned from a sample of all rows."""
+    """Return the layout of chunks from the first one; what the columns contain is learned from a sample of all rows."""
     X, seen = as_table("X", X), unfitted(model)
     columns = None if arrays.is_foreign(X) else _columns(model, X, None)
     check_columns("X", X, columns)
@@ -131,7 +132,7 @@ def first_layout(model: Any, X: Any, y: Any) -> Layout:
 
 
 def _columns(model: Any, X: Any, layout: Layout | None) -> Columns | None:
-    """The columns as `fit` has learned them or, without a layout, their kinds; None for a matrix of numbers."""
+    """Return the columns as `fit` has learned them or, without a layout, their kinds; None for a matrix of numbers."""
     if layout is not None:
         return layout.columns
     requested = model.categorical_features
@@ -143,7 +144,7 @@ def _columns(model: Any, X: Any, layout: Layout | None) -> Columns | None:
 
 
 def _rows(seen: Any, X: Any, layout: Layout | None, sample_weight: Any, *, encode: bool, least: int) -> Encoded:
-    """How the columns are encoded, and the rows."""
+    """Return how the columns are encoded, and the rows."""
     first, columns, matrix = layout is None, _columns(seen, X, layout), None
     check_columns("X", X, columns)
     if columns is not None and any(column.kind != "number" or column.format is not None for column in columns.columns):
@@ -171,7 +172,7 @@ def _rows(seen: Any, X: Any, layout: Layout | None, sample_weight: Any, *, encod
 
 
 def _device_rows(seen: Any, X: Any, layout: Layout | None, sample_weight: Any, *, encode: bool, least: int) -> Encoded:
-    """`_rows` for an array that stays on its device; categories and missing cells are encoded on the CPU."""
+    """Return `_rows` for an array that stays on its device; categories and missing cells are encoded on the CPU."""
     xp = arrays.namespace(X)
     if arrays.is_torch(X) and X.layout is not xp.strided:
         raise TypeError("Sparse data was passed for X, but dense data is required: use X.to_dense().")
@@ -253,7 +254,7 @@ def check_columns(name: str, values: Any, known: Columns | None = None) -> None:
 
 
 def _objects(values: Any) -> np.ndarray:
-    """The cells as objects; none for rows of unequal length, for which validation raises its own error."""
+    """Return the cells as objects; none for rows of unequal length, for which validation raises its own error."""
     try:
         return np.asarray(arrays.to_numpy(values) if arrays.is_foreign(values) else values, dtype=object)
     except ValueError:
@@ -261,7 +262,7 @@ def _objects(values: Any) -> np.ndarray:
 
 
 def where_not_finite(values: Any, text: str) -> str:
-    """scikit-learn's message about NaN and infinity, extended by the place of the first non-finite value."""
+    """Return scikit-learn's message about NaN and infinity, extended by the place of the first non-finite value."""
     try:
         table = np.asarray(values, dtype=np.float64)
         missing_allowed = "infinity" in text.partition("\n")[0]
@@ -293,7 +294,7 @@ def check_coverage(coverage: Any) -> None:
 
 
 def check_weights(weights: Any, n_rows: int, smallest: int) -> np.ndarray:
-    """The sample weights as an array of NumPy; 1 if they are None."""
+    """Return the sample weights as an array of NumPy; 1 if they are None."""
     if weights is None:
         return np.ones(n_rows)
     try:
@@ -325,7 +326,7 @@ def check_weights(weights: Any, n_rows: int, smallest: int) -> np.ndarray:
 
 
 def score_of(metric: Any, predicted: Any, y: Any, sample_weight: Any) -> float:
-    """The value of a scikit-learn metric, for arrays of any kind."""
+    """Return the value of a scikit-learn metric, for arrays of any kind."""
     y = arrays.to_numpy(y) if arrays.is_foreign(y) else y
     refuse_missing(y)
     weights = None if sample_weight is None else arrays.to_numpy(sample_weight)

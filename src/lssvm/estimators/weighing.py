@@ -14,7 +14,7 @@ from ..tune.leave_one_out import average_weights, mixture_weights, residuals_of_
 
 
 def weigh_members(members: Sequence[Any], given: Sequence[float] | None) -> tuple[np.ndarray, np.ndarray, float]:
-    """The weights of members, as given or chosen, and mean squares or log losses: of the members, of their average."""
+    """Return the weights of the members, and the mean squares or log losses of the members and of their average."""
     rows: list[Any] = [member.loo_values for member in members]
     problems: list[Any] = [member.problem for member in members]
     weights, found = rows[0].given, None if given is None else np.array(given)

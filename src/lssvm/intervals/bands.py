@@ -16,14 +16,14 @@ from ..problem import Fit, Problem
 from .jackknife import Jackknife
 from .loo import FittedLoo
 
-GRID = 500  # points at which the length of the tube is measured
-DRAWS, PLACES = 2000, 500  # simulated errors and rows that stand for all rows, for more than one column
+GRID = 500  # The length of the tube is measured at this many points.
+DRAWS, PLACES = 2000, 500  # With several columns, this many errors are simulated at that many of the rows.
 
 
 def confidence_bands(
     found: Jackknife, X: Array, rows: Array, targets: np.ndarray, coverage: float, *, simultaneous: bool
 ) -> np.ndarray:
-    """Ends (new rows, 2, k) of intervals for f(x) itself (De Brabanter et al. 2011).
+    """Return the ends (new rows, 2, k) of intervals for f(x) itself (De Brabanter et al. 2011).
 
     The fit is a linear smoother, f(x) = S(x) y, with the values H y at the rows. Its bias is estimated by S H y - S y,
     i.e. by smoothing the fitted values, and subtracted. The result is L(x) y with L = 2 S - S H, whose variance is
@@ -51,7 +51,7 @@ def confidence_bands(
 
 
 def _freedom(H: np.ndarray, unit: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
-    """tr (I - H)'(I - H) in rows that are divided by `unit` (l, k), for every output, from some `rows` of H or all.
+    """Return tr (I - H)'(I - H) of every output, from all or some `rows` of H, with rows divided by `unit` (l, k).
 
     The squares of the residuals of pure noise (I - H) e have this sum, in units of its variance; l - tr H is far too
     large for models that nearly interpolate.
@@ -66,7 +66,7 @@ def _freedom(H: np.ndarray, unit: np.ndarray, rows: np.ndarray | None = None) ->
 def _critical(
     smoother: Callable[[Array], np.ndarray], X: Array, rows: Array, deviation: np.ndarray, coverage: float
 ) -> float:
-    """The number of standard deviations within which f(x) is everywhere with the given probability.
+    """Return the number of standard deviations within which f(x) is everywhere with the given probability.
 
     The errors of f(x) in units of their standard deviations are T(x)'z with |T(x)| = 1 and standard normal z. In one
     column, the probability that they exceed c somewhere is about kappa/pi exp(-c^2/2) + 2 (1 - Phi(c)), where kappa is
@@ -94,13 +94,13 @@ def _critical(
 
 
 def _directions(T: np.ndarray) -> np.ndarray:
-    """Rows of unit length."""
+    """Return rows of unit length."""
     length = np.linalg.norm(T, axis=1, keepdims=True)
     return np.divide(T, length, out=np.zeros_like(T), where=length > 0)
 
 
 def component_deviations(problem: Problem, fit: Fit, X: Array) -> np.ndarray:
-    """Standard deviations of the centred components of an additive model at new rows: (rows, components, outputs).
+    """Return the standard deviations of the centred components of an additive model, (rows, components, outputs).
 
     Every component is linear in the targets, whose variance is estimated from the residuals as in `confidence_bands`.
     C, kernel, basis and weights are held fixed; the bias caused by the ridge is not included.

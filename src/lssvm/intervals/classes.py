@@ -11,7 +11,7 @@ from ..coding import platt_targets, softmax_slope
 
 
 def calibrate(decision: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Slopes that turn (leave-one-out) decision values into probabilities, by weighted maximum likelihood.
+    """Return the slopes that turn (leave-one-out) decision values into probabilities, by weighted maximum likelihood.
 
     Two classes (one column): P = 1/(1 + exp(-slope * f)), with one slope for f < 0 and one for f > 0. More classes:
     softmax of slope * f. Both are monotone and keep the class with the largest decision value the most probable,
@@ -29,7 +29,7 @@ def calibrate(decision: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> n
 
 
 def probabilities(decision: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-    """Class probabilities (rows, classes) from decision values (rows, columns); rows sum to 1."""
+    """Return class probabilities (rows, classes) from decision values (rows, columns); rows sum to 1."""
     logits = slopes[0] * decision
     if decision.shape[1] == 1:  # two classes
         logits = np.hstack([np.zeros_like(decision), np.where(decision > 0, slopes[1], slopes[0]) * decision])
@@ -38,7 +38,7 @@ def probabilities(decision: np.ndarray, slopes: np.ndarray) -> np.ndarray:
 
 
 def set_scores(probability: np.ndarray) -> np.ndarray:
-    """For every row and class, the total probability of the classes that are more probable; ties go to the first one.
+    """Return, for every row and class, the total probability of the more probable classes; ties go to the first one.
 
     It is 0 for the most probable class, which therefore is in every set (Romano, Sesia & Candès 2020, without
     randomisation: with their own probability included, the most probable classes could be missing).
@@ -54,7 +54,7 @@ def set_scores(probability: np.ndarray) -> np.ndarray:
 def set_thresholds(
     probability: np.ndarray, codes: np.ndarray, coverage: float, *, class_conditional: bool = False
 ) -> np.ndarray:
-    """The largest score (classes,) with which a class is in the set, from probabilities and classes of n rows.
+    """Return the largest score (classes,) with which a class is in the set, from probabilities and classes of n rows.
 
     It is the score of rank `_rank` among those of the rows' own classes, or infinite; if `class_conditional`, among
     those of the rows of each class alone.
@@ -66,7 +66,7 @@ def set_thresholds(
 
 
 def _rank(n: int, coverage: float) -> int:
-    """ceil(coverage (n + 1) + sqrt(n coverage (1 - coverage))): one standard error above the rank of conformal sets.
+    """Return ceil(coverage (n + 1) + sqrt(n coverage (1 - coverage))): a standard error above the conformal rank.
 
     The leave-one-out probabilities come from a kernel, C and slopes that were chosen on the same rows, and the coverage
     should also hold for most single training sets, not only on average over them.
@@ -80,7 +80,7 @@ def _threshold(scores: np.ndarray, coverage: float) -> float:
 
 
 def loo_sets(probability: np.ndarray, codes: np.ndarray, coverage: float) -> np.ndarray:
-    """The sets (rows, classes) of the rows themselves, with thresholds from the other rows."""
+    """Return the sets (rows, classes) of the rows themselves, with thresholds from the other rows."""
     scores = set_scores(probability)
     own = np.take_along_axis(scores, codes[:, None], axis=1)[:, 0]
     n = len(own)

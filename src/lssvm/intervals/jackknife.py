@@ -25,12 +25,12 @@ from ..tune.leave_one_out import with_chosen_kernel
 from .loo import LooModel, ScaledLoo
 from .scale import NoiseScale
 
-FOLDS = 10  # number of folds of the jackknife methods if the search is repeated without each fold
+FOLDS = 10  # If the search is repeated without each fold, the jackknife methods have this many.
 # With fewer samples per width, leave-one-out residuals are too small if the widths were chosen by them (measured in
 # docs/intervals.md). `tune.CONSTANTS.width_rows` is another quantity: where the prior on the widths begins to widen.
 ROWS_PER_WIDTH = 25
 # Part of a standard error by which the rank of adaptive intervals is raised. On public tables of fewer than 1000 rows
-# they cover 89.7 % without it where 90 % are asked, 90.5 % with 0.5 and 91.6 % with 1, at 0.2 and 0.5 % of the score.
+# intervals of 90 % cover 89.7 % without it, 90.5 % with 0.5 and 91.6 % with 1; the score is 0.2 and 0.5 % larger.
 MORE = 0.75
 
 
@@ -50,7 +50,7 @@ class Jackknife:
     scale: NoiseScale | None = None
 
     def _values(self, X: Array) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Blocks of new rows, f_(i)(x) and s_(i)(x) r_i/s_(i)(x_i), both (rows, l, k) or broadcast to it."""
+        """Yield blocks of new rows, f_(i)(x) and s_(i)(x) r_i/s_(i)(x_i), both (rows, l, k) or broadcast to it."""
         unit = self.residuals if self.scale is None else self.residuals / self.scale.own
         for rows in arrays.row_blocks(X.shape[0], (48 if self.scale is None else 96) * unit.size):
             part = X[rows, :]
@@ -58,7 +58,7 @@ class Jackknife:
             yield rows, self.model.predictions(part), moved
 
     def intervals(self, X: Array, coverage: float, *, minmax: bool = False) -> np.ndarray:
-        """Ends (rows, 2, outputs), which may be infinite.
+        """Return the ends (rows, 2, outputs) of intervals, which may be infinite.
 
         With R_i = |r_i| s_(i)(x)/s_(i)(x_i) and the rank k = ceil(coverage (l+1)), they are the (l+1-k)-th smallest of
         f_(i)(x) - R_i and the k-th smallest of f_(i)(x) + R_i. With `minmax`, they are min f_(i)(x) - R and
@@ -80,7 +80,7 @@ class Jackknife:
         return self.model.ends(ends)
 
     def _more(self, n: int, coverage: float) -> np.ndarray:
-        """What is added to the rank (k,) where the scale varies: a part of a standard error of the number of rows.
+        """Return what is added to the rank (k,) where the scale varies: part of a standard error of the number of rows.
 
         The scale was fitted to the same residuals, so that intervals would be too narrow by about that much.
         """
@@ -88,7 +88,7 @@ class Jackknife:
         return active * (MORE * math.sqrt(n * coverage * (1 - coverage)))
 
     def quantiles(self, X: Array, levels: Sequence[float] | np.ndarray) -> np.ndarray:
-        """Quantiles (rows, levels, outputs), interpolated linearly at the ranks level (l + 1); infinite beyond them."""
+        """Return quantiles (rows, levels, outputs), interpolated at the ranks level (l + 1); infinite beyond them."""
         n, outputs = self.residuals.shape
         place = np.round(np.asarray(levels, dtype=float) * (n + 1), 9)
         inside = (place >= 1) & (place <= n)
@@ -103,7 +103,7 @@ class Jackknife:
         return self.model.ends(found)
 
     def distribution(self, X: Array, y: np.ndarray) -> np.ndarray:
-        """The distribution function at targets y (rows, outputs): (1/2 + number of smaller values)/(l + 1).
+        """Return the distribution function at targets y (rows, outputs): (1/2 + number of smaller values)/(l + 1).
 
         Ties count half. The result lies strictly between 0 and 1.
         """
@@ -122,13 +122,13 @@ class Jackknife:
         return self.residuals / own, own
 
     def loo_distribution(self) -> np.ndarray:
-        """The distribution function of every training row at its target, without that row, (l, k); see `loo_crps`."""
+        """Return the distribution function of every training row at its target, without the row; see `loo_crps`."""
         z, _ = self.normalised
         below = scipy.stats.rankdata(z, axis=0) - 1.0  # without the row itself
         return (below + 0.5) / len(z)
 
     def loo_crps(self) -> np.ndarray:
-        """Continuous ranked probability scores of the training rows, without each row, (l, k).
+        """Return continuous ranked probability scores of the training rows, without each row, (l, k).
 
         The distribution of row i has the values f_(i)(x_i) + s_i z_j, z_j = r_j/s_j, of the other rows j, so that the
         score is s_i (A_i/(l-1) - T_i/(2 (l-1)^2)) with A_i = sum_j |z_j - z_i| and T_i = sum_j A_j - 2 A_i. The
@@ -155,7 +155,7 @@ class Jackknife:
         return own * (A / (n - 1) - (A.sum(axis=0) - 2 * A) / (2 * (n - 1) ** 2))
 
     def loo_half_widths(self, coverage: float) -> np.ndarray:
-        """Half-widths of the intervals of the training rows, without each row, (l, k); see `loo_crps`."""
+        """Return half-widths of the intervals of the training rows, without each row, (l, k); see `loo_crps`."""
         z, own = self.normalised
         n, size = len(z), np.abs(z)
         half = np.full(size.shape, np.inf)
@@ -169,14 +169,14 @@ class Jackknife:
 
 
 def order_statistic(values: np.ndarray, rank: int) -> np.ndarray:
-    """The rank-th smallest value along axis 1; infinite for ranks outside 1..n."""
+    """Return the rank-th smallest value along axis 1; infinite for ranks outside 1..n."""
     if not 1 <= rank <= values.shape[1]:
         return np.full(values[:, 0].shape, -np.inf if rank < 1 else np.inf)
     return np.partition(values, rank - 1, axis=1)[:, rank - 1]
 
 
 def full_conformal(model: LooModel, X: Array, coverage: float) -> np.ndarray:
-    """The smallest intervals (rows, 2, outputs) that contain the full conformal sets of new rows.
+    """Return the smallest intervals (rows, 2, outputs) that contain the full conformal sets of new rows.
 
     The set contains y if at least floor(a (l + 1)) of the rows, a = 1 - coverage, have a leave-one-out residual of at
     least the size of that of (x, y), in the model of all rows and (x, y). With t = y - f(x) these residuals are
@@ -206,7 +206,7 @@ def full_conformal(model: LooModel, X: Array, coverage: float) -> np.ndarray:
 
 
 def _largest(a: np.ndarray, b: np.ndarray, needed: int) -> float:
-    """The largest t >= 0 at which at least `needed` rows count; every row counts at 0.
+    """Return the largest t >= 0 at which at least `needed` rows count; every row counts at 0.
 
     For t > 0, row i counts up to a root and, if |b_i| > 1, again from a second root on.
     """
@@ -224,7 +224,7 @@ def _largest(a: np.ndarray, b: np.ndarray, needed: int) -> float:
 
 
 def widths_with_few_rows(problem: Problem) -> int:
-    """The number of chosen widths if there are too few rows per width for reliable leave-one-out residuals; else 0.
+    """Return the number of chosen widths if there are too few rows per width for leave-one-out residuals, else 0.
 
     Dropped columns do not count: coverage depends on the number of rows per width that is kept.
     """
@@ -235,7 +235,7 @@ def widths_with_few_rows(problem: Problem) -> int:
 
 
 def searched_again(problem: Problem, labels: np.ndarray) -> np.ndarray:
-    """Residuals (rows, outputs) of the rows of each fold, with widths and C chosen without that fold.
+    """Return the residuals (rows, outputs) of the rows of each fold, with widths and C chosen without that fold.
 
     Of a `Choice`, only the kernel that was chosen is searched again. The basis is held fixed, unless it consists of the
     rows; robust weights come from the other rows. Rows with label -1 are in no fold.
@@ -250,7 +250,7 @@ def searched_again(problem: Problem, labels: np.ndarray) -> np.ndarray:
         others = np.setdiff1d(problem.rows, fold)
         if len(others) < 2:
             raise ValueError(
-                f"folds: without one of the folds only {len(others)} row is left to choose widths: use smaller folds."
+                "folds: without one of the folds, fewer than 2 rows are left to choose widths: use smaller folds."
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `fit` has already warned about the whole model
@@ -260,7 +260,7 @@ def searched_again(problem: Problem, labels: np.ndarray) -> np.ndarray:
 
 
 def fold_labels(folds: Any, table: Problem, name: str = "folds") -> np.ndarray:
-    """The fold number of every row, given by labels or drawn; -1 for rows of weight 0.
+    """Return the fold number of every row, given by labels or drawn; -1 for rows of weight 0.
 
     `name` is that of the argument; only "folds" may be a number.
     """

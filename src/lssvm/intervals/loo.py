@@ -29,9 +29,9 @@ class LooModel:
     """
 
     fit: Fit
-    results: Any  # which holds per-sample results,
-    rows: Any  # and which of them are those of the l rows
-    roots: Any = 1.0  # of the sample weights (l, 1), if residuals are multiplied by them
+    results: Any  # the object that holds per-sample results
+    rows: Any  # the places of the l rows in these results
+    roots: Any = 1.0  # square roots (l, 1) of the sample weights, if residuals are multiplied by them
 
     @cached_property
     def residuals(self) -> np.ndarray:
@@ -49,31 +49,31 @@ class LooModel:
         return arrays.to_numpy(self.results.leverage)[self.rows]
 
     def scaled(self, y: np.ndarray) -> np.ndarray:
-        """Targets on the scale of the residuals."""
+        """Return the targets on the scale of the residuals."""
         return y
 
     def ends(self, values: np.ndarray) -> np.ndarray:
-        """Ends of intervals on the scale of the targets, (m, ..., k)."""
+        """Return ends of intervals on the scale of the targets, (m, ..., k)."""
         return values
 
     def predict(self, X: Array) -> np.ndarray:
-        """f(x), (m, k)."""
+        """Return f(x), (m, k)."""
         return arrays.to_numpy(self.fit.predict(X))
 
     def rescaled(self, residuals: np.ndarray) -> np.ndarray:
-        """Residuals of the targets of the rows, on the scale of the model."""
+        """Return the residuals of the targets of the rows, on the scale of the model."""
         return residuals
 
     def smoother(self, X: Array) -> np.ndarray:
-        """df(x)/dy_i, (m, l)."""
-        raise ValueError("This needs loss='squared': use predict_interval with another method.")
+        """Return df(x)/dy_i, (m, l)."""
+        raise ValueError("This method needs loss='squared': use predict_interval with another method.")
 
     def predictions(self, X: Array) -> np.ndarray:
-        """f_(i)(x) of new rows, (m, l, k)."""
+        """Return f_(i)(x) of new rows, (m, l, k)."""
         return self.predict(X)[:, None, :] - self.smoother(X)[:, :, None] * self.residuals[None, :, :]
 
     def pairs(self, X: Array, part: np.ndarray) -> np.ndarray:
-        """Residuals of the rows i with numbers `part` and inputs X, and of all rows j, if both are left out.
+        """Return the residuals of the rows i with numbers `part` and inputs X, and of all rows j, if both are left out.
 
         They are (I - H_BB)^-1 e_B with B = {i, j}, (2, rows i, l, k). H_ji = H_ij v_i/v_j, because V H is symmetric.
         """
@@ -87,11 +87,11 @@ class LooModel:
         return np.stack([own / determinant, other / determinant])
 
     def variance(self, X: Array, smoother: np.ndarray) -> np.ndarray:
-        """z'G^-1 z of new rows, (m,): the variance of y - f(x) in units of the noise, less 1."""
+        """Return z'G^-1 z of new rows, (m,): the variance of y - f(x) in units of the noise, less 1."""
         raise NotImplementedError
 
     def enlarged(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """f(x) (m, k), a (m, l, k) and b (m, l) of the model that also knows a new row (x, y) of weight 1.
+        """Return f(x) (m, k), a (m, l, k) and b (m, l) of the model that also knows a new row (x, y) of weight 1.
 
         The leave-one-out residuals of that model are y - f(x) for the new row and a_i + b_i (y - f(x)) for row i: the
         new row changes the residual e_i = (1 - h_i) r_i by -(S_i/v_i) (y - f(x))/(1 + g), where g is the `variance`,
@@ -103,7 +103,7 @@ class LooModel:
         return self.predict(X), (rest[:, None] * self.residuals) / complement[:, :, None], -effect / complement
 
     def folds(self, labels: np.ndarray) -> LooModel:
-        """The same model with whole folds left out instead of rows; `labels` numbers the fold of each of the l rows."""
+        """Return the same model with whole folds left out instead of rows; `labels` holds the fold of each row."""
         raise ValueError(
             "folds and groups leave out several rows together, but after partial_fit or fit_chunks a model keeps only "
             "a sample of the rows: use method='jackknife+' without groups."
@@ -175,7 +175,7 @@ class FittedLoo(LooModel):
         return arrays.to_numpy(self.factor.smoother(X, self.fit.C))
 
     def variance(self, X: Array, smoother: np.ndarray) -> np.ndarray:
-        """C (k(x, x) - 2 S k + S K S') + S V^-1 S', which the smoother S minimises; phi phi' is K for other bases."""
+        """Return C (k(x, x) - 2 S k + S K S') + S V^-1 S', which the smoother S minimises; K may be phi phi'."""
         kernel = self.problem.kernel
         if kernel.is_precomputed:
             raise ValueError(
@@ -237,7 +237,7 @@ class LinkedLoo(LooModel):
 
 
 def loo_model(problem: Problem, fit: Fit) -> LooModel:
-    """The leave-one-out values of the solution of a problem."""
+    """Return the leave-one-out values of the solution of a problem."""
     if problem.loss == "squared":
         return FittedLoo(problem, fit)
     means = problem.y - fit.residuals
@@ -347,23 +347,23 @@ class ScaledLoo(StackedLoo):
         return self._scaled_sum([part.predictions(X) for part in self.parts])
 
     def _scaled_sum(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """The scaled sum of the means for predictions of the parts."""
+        """Return the scaled sum of the means for predictions of the parts."""
         means = [f if scale is None else scale.mean(f) for f, scale in zip(parts, self.scales, strict=True)]
         return self.scaled(np.tensordot(self.shares, means, axes=1))
 
-    def left_out(self, residuals: Sequence[np.ndarray]) -> np.ndarray:
-        """Residuals of this model from those of its parts, in the last axes (l, k)."""
+    def loo_residuals_of(self, residuals: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the residuals of this model from those of its parts, in the last axes (l, k)."""
         targets = (self.actual if scale is None else scale.forward(self.actual) for scale in self.scales)
         return self.scaled(self.actual) - self._scaled_sum([y - r for y, r in zip(targets, residuals, strict=True)])
 
     @cached_property
     def residuals(self) -> np.ndarray:
-        return self.left_out([part.residuals for part in self.parts])
+        return self.loo_residuals_of([part.residuals for part in self.parts])
 
     def pairs(self, X: Array, part: np.ndarray) -> np.ndarray:
         own, other = zip(*(one.pairs(X, part) for one in self.parts), strict=True)
         rows = replace(self, actual=self.actual[part, None, :])
-        return np.stack([rows.left_out(own), self.left_out(other)])
+        return np.stack([rows.loo_residuals_of(own), self.loo_residuals_of(other)])
 
     def smoother(self, X: Array) -> np.ndarray:
         raise ValueError(NOT_LINEAR.format("confidence_interval needs"))

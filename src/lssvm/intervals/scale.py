@@ -17,13 +17,13 @@ from ..rules import Penalty
 from ..tune.leave_one_out import tuned
 from .loo import FittedLoo
 
-LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # coverages whose interval scores are compared
-BEYOND_CHANCE = 2.0  # gain in interval score, in standard errors, from which the noise counts as uneven,
-FEWEST_ROWS = 30  # if there are that many rows
-OUTLIERS = Hampel(c1=4.0, c2=5.0)  # errors of more than about five standard deviations do not raise the scale nearby
-SMALLEST = 0.15  # floor of the square root of a scale, in units of that of the median residual
-DENSE_ROWS, BASIS_SIZE = 1000, 300  # with more rows, the scale is fitted on that many basis points
-ADDITIVE_COLUMNS = 10  # up to that many columns, the scale is additive: fewer ways to follow chance
+LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # The interval scores of these coverages are compared.
+BEYOND_CHANCE = 2.0  # The noise is uneven if the interval score gains this many standard errors.
+FEWEST_ROWS = 30  # With fewer rows, the noise counts as even.
+OUTLIERS = Hampel(c1=4.0, c2=5.0)  # Errors beyond about five standard deviations do not raise the scale nearby.
+SMALLEST = 0.15  # The square root of a scale is at least this multiple of that of the median residual.
+DENSE_ROWS, BASIS_SIZE = 1000, 300  # With more rows than this, the scale is fitted on that many basis points.
+ADDITIVE_COLUMNS = 10  # Up to this many columns, the scale is additive, which has fewer ways to follow chance.
 
 
 @dataclass(frozen=True)
@@ -54,24 +54,24 @@ class NoiseScale:
         return self._scale(roots - self.model.residuals)
 
     def predictions(self, X: Array) -> np.ndarray:
-        """s_(i)(x) of new rows, (m, l, k)."""
+        """Return s_(i)(x) of new rows, (m, l, k)."""
         return self._scale(self.model.predictions(X))
 
     def folds(self, labels: np.ndarray) -> NoiseScale:
-        """The same scale with whole folds left out instead of rows."""
+        """Return the same scale with whole folds left out instead of rows."""
         return replace(self, model=self.model.folds(labels))
 
     def _scale(self, roots: np.ndarray) -> np.ndarray:
         return np.where(self.active, np.maximum(roots, SMALLEST) ** 2, 1.0)
 
     def where_uneven(self) -> NoiseScale | None:
-        """The scale of the outputs whose noise varies beyond chance; None if there are none."""
+        """Return the scale of the outputs whose noise varies beyond chance; None if there are none."""
         uneven = np.array(self.choice.uneven)
         return replace(self, active=uneven) if uneven.any() else None
 
 
 def noise_scale(table: Problem, residuals: np.ndarray, known: ScaleChoice | None = None) -> NoiseScale | None:
-    """The scale of the noise, from the leave-one-out residuals (l, k) of the rows of positive weight in `table`.
+    """Return the scale of the noise, from the leave-one-out residuals (l, k) of the rows of positive weight in `table`.
 
     A precomputed kernel is that of `table`; other kernels are searched. `known` is an earlier result for the same rows,
     which saves the search. The noise of an output has no size if most of its residuals are 0; the result is None if
@@ -84,14 +84,14 @@ def noise_scale(table: Problem, residuals: np.ndarray, known: ScaleChoice | None
         return None
     roots = np.zeros((table.X.shape[0], size.shape[1]))
     roots[table.rows] = np.where(sized, np.sqrt(size / np.where(sized, middle, 1.0)), 1.0)
-    asked = _problem(table, roots, known)
+    requested = _problem(table, roots, known)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # C at the edge means that the noise is even
-        problem = tuned(asked)
+        problem = tuned(requested)
         fit = problem.replace(robust=OUTLIERS).solve()
         outlying = arrays.to_numpy(fit.weights) < arrays.to_numpy(problem.weights)
         if known is None and outlying.any():  # these rows took part in the choice
-            again = tuned(asked.replace(weights=fit.weights))
+            again = tuned(requested.replace(weights=fit.weights))
             problem = problem.replace(kernel=again.kernel, C=again.C)
             fit = problem.replace(robust=OUTLIERS).solve()
     if known is not None:
@@ -102,7 +102,7 @@ def noise_scale(table: Problem, residuals: np.ndarray, known: ScaleChoice | None
 
 
 def _problem(table: Problem, roots: np.ndarray, known: ScaleChoice | None) -> Problem:
-    """The problem of fitting sqrt|r|, on a part of the rows as the basis if there are many."""
+    """Return the problem of fitting sqrt|r|, on a part of the rows as the basis if there are many."""
     kernel, C, groups = table.kernel, None if known is None else known.C, table.groups
     problem = Problem(Matern(nu=0.5), table.X, arrays.like(roots, table.X), table.weights, C=C, groups=groups)
     problem = problem.replace(row_groups=table.row_groups)
@@ -118,13 +118,13 @@ def _problem(table: Problem, roots: np.ndarray, known: ScaleChoice | None) -> Pr
 
 
 def varies_beyond_chance(size: np.ndarray, scale: np.ndarray) -> bool:
-    """Whether the scale lowers the leave-one-out interval score of the absolute residuals by more than chance."""
+    """Return whether the scale lowers the leave-one-out interval score of the residuals by more than chance."""
     gain = interval_scores(size, np.ones(len(size))) - interval_scores(size, scale)
     return len(gain) >= FEWEST_ROWS and bool(gain.mean() > BEYOND_CHANCE * gain.std() / math.sqrt(len(gain)))
 
 
 def interval_scores(size: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Interval scores (Gneiting & Raftery 2007) of symmetric intervals of every row, summed over several coverages.
+    """Return the interval scores (Gneiting & Raftery 2007) of symmetric intervals, summed over several coverages.
 
     The half-width is the scale times the quantile of size/scale; the score of coverage 1 - a is multiplied by a/2, so
     that all coverages count alike.

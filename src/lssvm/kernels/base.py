@@ -28,16 +28,16 @@ class Kernel(BaseEstimator):
     """
 
     def __call__(self, X: Array, Z: Array | None = None) -> Array:
-        """The kernel matrix between the rows of X and the rows of Z (of X if Z is None); checks the parameters."""
+        """Check the parameters and return the kernel matrix of the rows of X and the rows of Z (of X if Z is None)."""
         self.check(X.shape[1])
         return self.evaluate(X, X if Z is None else Z)
 
     def evaluate(self, X: Array, Z: Array) -> Array:
-        """The whole kernel matrix between the rows of X and the rows of Z."""
+        """Return the whole kernel matrix between the rows of X and the rows of Z."""
         raise TypeError(f"{type(self).__name__} does not define evaluate(X, Z).")
 
     def diagonal(self, X: Array) -> Array:
-        """k(x, x) for every row x."""
+        """Return k(x, x) for every row x."""
         raise TypeError(f"{type(self).__name__} does not define diagonal(X).")
 
     def fill(self, out: Array, X: Array, Z: Array, *, symmetric: bool = False) -> Array:
@@ -50,7 +50,7 @@ class Kernel(BaseEstimator):
         return out
 
     def dot(self, X: Array, Z: Array, coef: Array) -> Array:
-        """k(X, Z) @ coef, in blocks of rows: the whole kernel matrix is never stored."""
+        """Return k(X, Z) @ coef, in blocks of rows: the whole kernel matrix is never stored."""
         out = arrays.empty((X.shape[0], coef.shape[1]), coef)
         for rows in arrays.row_blocks(X.shape[0], 8 * Z.shape[0], X):
             K = self.evaluate(X[rows, :], Z)
@@ -59,7 +59,7 @@ class Kernel(BaseEstimator):
         return out
 
     def basis_points(self, X: Array, support: np.ndarray) -> Array:
-        """The basis points that the row numbers `support` of the training inputs X stand for."""
+        """Return the basis points that the row numbers `support` of the training inputs X stand for."""
         return arrays.take(X, support)
 
     # The tree of kernels ----------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ class Kernel(BaseEstimator):
         return ()
 
     def rebuilt(self, change: Callable[[Kernel], Mapping[str, Any]]) -> Kernel:
-        """A copy in which every kernel of the tree has the attributes that `change` returns for it.
+        """Return a copy in which every kernel of the tree has the attributes that `change` returns for it.
 
         A kernel is visited before its parts, and parts from left to right, as in `leaves`.
         """
@@ -84,25 +84,25 @@ class Kernel(BaseEstimator):
         return kernel
 
     def placed(self, X: Array) -> Kernel:
-        """A copy whose data-dependent attributes, e.g. knots, are set from the training inputs X."""
+        """Return a copy whose data-dependent attributes, e.g. knots, are set from the training inputs X."""
         return self.rebuilt(lambda kernel: kernel.placement(X))
 
     def placement(self, X: Array) -> Mapping[str, Any]:
-        """The attributes of this kernel that `placed` sets."""
+        """Return the attributes of this kernel that `placed` sets."""
         return {}
 
     def columns(self, group: Sequence[int]) -> Kernel:
-        """A copy restricted to some columns: values given per column are reduced to those of the group."""
+        """Return a copy restricted to some columns: values given per column are reduced to those of the group."""
         return self.rebuilt(lambda kernel: kernel.restriction(group))
 
     def restriction(self, group: Sequence[int]) -> Mapping[str, Any]:
-        """The attributes of this kernel that `columns` changes."""
+        """Return the attributes of this kernel that `columns` changes."""
         if not self.has_width or np.ndim(self.sigma) != 1 or len(self.sigma) == 1:
             return {}
         return {"sigma": np.asarray(arrays.to_numpy(self.sigma))[list(group)]}
 
     def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
-        """This kernel as a sum of products of kernels of one input each; ValueError if it is not such a sum.
+        """Return this kernel as a sum of products of kernels of one input each; ValueError if it is not such a sum.
 
         `inputs` holds the columns of each input, by its number; together, these are all columns.
         """
@@ -116,7 +116,7 @@ class Kernel(BaseEstimator):
         return [{number: term} for number, term in terms.items()] if self.separates == "sum" else [terms]
 
     def _used(self, inputs: Mapping[int, list[int]]) -> Mapping[int, list[int]]:
-        """The inputs that the kernel depends on."""
+        """Return the inputs that the kernel depends on."""
         return inputs
 
     def check(self, n_features: int) -> None:
@@ -149,7 +149,7 @@ class Kernel(BaseEstimator):
         return "sigma" in vars(self)
 
     def spanning_points(self, n_features: int) -> np.ndarray | None:
-        """Points (n, n_features) whose kernel functions span all functions of the kernel; None if none are known."""
+        """Return points (n, n_features) whose kernel functions span all functions of the kernel; None if unknown."""
         return None
 
     # Widths -----------------------------------------------------------------------------------------------------------
@@ -165,22 +165,22 @@ class Kernel(BaseEstimator):
         return own + tuple(leaf for part in self.parts for leaf in part.leaves)
 
     def width_unit(self, spread: Array) -> Array:
-        """The unit in which a width left at None is searched: by default, the spread of each column."""
+        """Return the unit in which a width left at None is searched: by default, the spread of each column."""
         return spread
 
     def with_width(self, width: float, spread: Array) -> Kernel:
-        """A copy in which every sigma left at None is `width` times its unit (one value per column)."""
+        """Return a copy in which every sigma left at None is `width` times its unit (one value per column)."""
         return self.with_widths(
             [width * leaf.width_unit(spread) if leaf.sigma is None else leaf.sigma for leaf in self.leaves]
         )
 
     def with_widths(self, widths: Sequence[Any]) -> Kernel:
-        """A copy in which the leaves have the given values of sigma, in the order of `leaves`."""
+        """Return a copy in which the leaves have the given values of sigma, in the order of `leaves`."""
         left = iter(widths)
         return self.rebuilt(lambda kernel: {"sigma": next(left)} if kernel.has_width else {})
 
     def gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        r"""The gradient with respect to the log widths, contracted with G: one row per leaf, one value per column c.
+        r"""Return the gradient in the log widths, contracted with G: one row per leaf, one value per column c.
 
         .. math:: \sum_{ij} G_{ij} \, \partial k(x_i, z_j) / \partial \log \sigma_c
 
@@ -197,7 +197,7 @@ class Kernel(BaseEstimator):
         return xp.concat(parts) if parts else arrays.zeros((0, X.shape[1]), X)
 
     def point_gradient(self, X: Array, Z: Array, G: Array) -> Array:
-        r"""The gradient with respect to the points z_j, contracted with G: one row per point.
+        r"""Return the gradient in the points z_j, contracted with G: one row per point.
 
         .. math:: \sum_i G_{ij} \, \partial k(x_i, z_j) / \partial z_j
         """
@@ -206,7 +206,7 @@ class Kernel(BaseEstimator):
         )
 
     def both_gradients(self, X: Array, Z: Array, G: Array) -> tuple[Array, Array]:
-        """`gradient` and `point_gradient` together."""
+        """Return `gradient` and `point_gradient` together."""
         return self.gradient(X, Z, G), self.point_gradient(X, Z, G)
 
     # Algebra ---------------------------------------------------------------------------------------------------------
@@ -351,7 +351,7 @@ class Precomputed(Kernel):
     is_precomputed = True
 
     def evaluate(self, X: Array, Z: Array) -> Array:
-        """The columns of the matrix X whose numbers are in Z, as returned by `basis_points`."""
+        """Return the columns of the matrix X whose numbers are in Z, as returned by `basis_points`."""
         if arrays.is_numpy(X):
             return X[:, Z[:, 0].astype(np.intp)]
         xp = arrays.namespace(X)
@@ -388,7 +388,7 @@ def _check_own_values(kernel: Kernel, X: Array) -> None:
 
 
 def as_kernel(kernel: Any) -> Kernel:
-    """A Kernel from a Kernel or a callable."""
+    """Return a Kernel from a Kernel or a callable."""
     if isinstance(kernel, Kernel):
         for part in kernel.parts:
             if not isinstance(part, Kernel):

@@ -13,8 +13,8 @@ from ..arrays import Array, ArrayLike
 from ..rules import Rule, as_array, numbers
 from .base import Kernel, Part, Term
 
-MOST_COLUMNS = 2**17  # in all groups of an additive kernel together
-MOST_KERNELS = 100  # of a choice or stack
+MOST_COLUMNS = 2**17  # All groups of an additive kernel together have at most this many columns.
+MOST_KERNELS = 100  # A choice or stack has at most this many kernels.
 
 
 def _are_groups(value: Any) -> bool:
@@ -80,7 +80,7 @@ class Additive(Kernel):
             kernel.check_values(pick_columns(X, group))
 
     def components(self, n_features: int) -> list[list[int]]:
-        """The columns of all components, kept or not."""
+        """Return the columns of all components, kept or not."""
         if self.groups is None:
             groups = [[c] for c in range(n_features)]
         else:
@@ -96,7 +96,7 @@ class Additive(Kernel):
         return groups
 
     def kept(self, n_features: int) -> dict[int, tuple[list[int], Kernel]]:
-        """The kept components: for each number, its columns and the kernel of these columns."""
+        """Return the kept components: for each number, its columns and the kernel of these columns."""
         groups = self.components(n_features)
         numbers = range(len(groups)) if self.active is None else self.active
         return {int(number): (groups[number], self.kernel.columns(groups[number])) for number in numbers}
@@ -130,7 +130,7 @@ class Additive(Kernel):
         return self._in_columns("point_gradient", Z.shape[0], X, Z, G)
 
     def _in_columns(self, method: str, n_rows: int, X: Array, Z: Array, G: Array) -> Array:
-        """The sum of the components' gradients, each in its own columns."""
+        """Return the sum of the components' gradients, each in its own columns."""
         total = arrays.zeros((n_rows, X.shape[1]), X)
         for group, kernel in self.kept(X.shape[1]).values():
             term = getattr(kernel, method)(pick_columns(X, group), pick_columns(Z, group), G)
@@ -140,7 +140,7 @@ class Additive(Kernel):
 
 
 def pick_columns(X: Array, group: Sequence[int]) -> Array:
-    """Some columns of X."""
+    """Return some columns of X."""
     if len(group) == 1:
         return X[:, group[0] : group[0] + 1]
     return arrays.take(X.T, np.asarray(group)).T

@@ -14,7 +14,7 @@ from ..progress import counted
 from ..rules import LARGEST, Rule, integer, numbers
 from .base import Kernel
 
-MOST_KNOTS = 10_000  # every prediction takes work proportional to the third power of their number
+MOST_KNOTS = 10_000  # Every prediction takes work proportional to the third power of the number of knots.
 Degree = Annotated[int, integer("a positive integer", 1, 2**31)]
 Constant = Annotated[
     float,
@@ -170,7 +170,7 @@ class Spline(Kernel):
     separates = "sum"
 
     def spanning_points(self, n_features: int) -> np.ndarray:
-        """All knots of every column, with the other columns fixed between two knots: each adds one dimension."""
+        """Return all knots of every column, with the other columns fixed between two knots: each adds one dimension."""
         knots = self._by_column(n_features)
         points = np.tile((knots[0] + knots[1]) / 2.0, (len(knots), n_features, 1))
         points[:, np.arange(n_features), np.arange(n_features)] = knots
@@ -194,7 +194,7 @@ class Spline(Kernel):
         self._by_column(n_features)
 
     def _by_column(self, n_features: int) -> np.ndarray:
-        """The sorted knots, one column per column of X."""
+        """Return the sorted knots, one column per column of X."""
         if np.ndim(self.knots) == 0:
             raise ValueError(
                 f"Spline(knots={self.knots!r}) has no knots yet: give an array of knots, or fit a model, which places "
@@ -211,7 +211,7 @@ class Spline(Kernel):
 
     @np.errstate(over="ignore", invalid="ignore")
     def features(self, X: Array) -> Array:
-        """Features whose inner products are the kernel: one per knot, for one column of X after another."""
+        """Return features whose inner products are the kernel: one per knot, for one column of X after another."""
         xp, knots = arrays.namespace(X), self._by_column(X.shape[1])
         span = np.where(knots[-1] > knots[0], knots[-1] - knots[0], 1.0)
         places = ((knots - knots[0]) / span).T
@@ -234,7 +234,7 @@ class Spline(Kernel):
 
 
 def spline_factors(places: np.ndarray) -> np.ndarray:
-    """Matrices (columns, knots, knots) that turn kernel values between x and the knots of a column into features.
+    """Return matrices (columns, knots, knots) that turn kernel values between x and a column's knots into features.
 
     Dependent knots give features that are 0.
     """
@@ -244,7 +244,7 @@ def spline_factors(places: np.ndarray) -> np.ndarray:
 
 
 def spline_kernel(u: Array, v: Array) -> Array:
-    """(u - 1/2)(v - 1/2) plus the integral over s in [0, 1] of (u - s)+ (v - s)+, centred over [0, 1].
+    """Return (u - 1/2)(v - 1/2) plus the integral over s in [0, 1] of (u - s)+ (v - s)+, centred over [0, 1].
 
     The points u (columns, m) and v (columns, n) give (columns, m, n).
     """

@@ -13,15 +13,15 @@ from ..progress import counted
 from ..rules import Flag, numbers, one_of
 from .base import Kernel
 
-LONG = 64.0  # |x|^2 + |z|^2 above which the rounding error of |x|^2 + |z|^2 - 2xz exceeds about 1e-14
-FAR = 1e140  # scaled values beyond this grow like a logarithm, so that squares and their sums are finite
+LONG = 64.0  # Above this |x|^2 + |z|^2, the rounding error of |x|^2 + |z|^2 - 2xz exceeds about 1e-14.
+FAR = 1e140  # Scaled values beyond this grow like a logarithm, so that squares and their sums are finite.
 Width = Annotated[
     ArrayLike,
     numbers("positive: a number or one per column (inf drops a column)", 0, 1, above=0.0, finite=False),
 ]
 Smoothness = Annotated[float, one_of(0.5, 1.5, 2.5)]
-CENTRE_ROWS = 1000  # number of rows of which the median is computed
-MANY_COLUMNS = 400  # with more, columns of infinite width are left out of the distances
+CENTRE_ROWS = 1000  # The median is computed from about this many rows.
+MANY_COLUMNS = 400  # With more columns, those of infinite width are left out of the distances.
 
 
 class _Stationary(Kernel):
@@ -36,7 +36,7 @@ class _Stationary(Kernel):
         self._widths(n_features)
 
     def _widths(self, n_features: int) -> np.ndarray:
-        """One width per column."""
+        """Return one width per column."""
         name = type(self).__name__
         if self.sigma is None:
             raise ValueError(f"{name}(sigma=None) has no width yet: give sigma, or fit a model, which chooses it.")
@@ -85,7 +85,7 @@ class _Stationary(Kernel):
         return self.both_gradients(X, Z, G)[1]
 
     def both_gradients(self, X: Array, Z: Array, G: Array, *, points: bool = True) -> tuple[Array, Array]:
-        """2 sum_ij W_ij (x_ic - z_jc)^2 and 2 sum_i W_ij (x_i - z_j)/sigma for scaled inputs, W = -G dk/d(r^2).
+        """Return 2 sum_ij W_ij (x_ic - z_jc)^2 and 2 sum_i W_ij (x_i - z_j)/sigma for scaled inputs, W = -G dk/d(r^2).
 
         They are computed tile by tile, while a tile is in the cache. Without `points`, the second one is 0.
         """
@@ -296,7 +296,7 @@ class Distances:
     def differences(
         self, places: Array | None, rows: slice, columns: slice
     ) -> Iterator[tuple[tuple[Array, Array], Array]]:
-        """Row and column numbers of pairs in a tile, and the differences between their rows, in blocks."""
+        """Yield row and column numbers of pairs in a tile, and the differences between their rows, in blocks."""
         if places is None or not places.shape[0]:
             return
         X, Z, xp = self.X[rows, :], self.Z[columns, :], arrays.namespace(self.X)
@@ -306,7 +306,7 @@ class Distances:
 
 
 def _saturated(A: Array, centre: Array, sigma: Array) -> Array:
-    """(A - centre)/sigma, growing like a logarithm beyond FAR: squares are finite, and different values differ."""
+    """Return (A - centre)/sigma, growing like a logarithm beyond FAR: squares are finite, and values stay distinct."""
     xp, most = arrays.namespace(A), float(np.finfo(np.float64).max) / 4.0
     A = (xp.clip(A, -most, most) - xp.clip(centre, -most, most)) / sigma
     size = xp.clip(xp.abs(A), FAR, most)

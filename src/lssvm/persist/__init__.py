@@ -32,12 +32,13 @@ from .values import CODES, DTYPES, Reader, Writer
 __all__ = ["load", "save"]
 
 FORMAT = 2
-START = b'{"__metadata__":{"sha256":"'  # start of every header, so that the digest has a fixed position
+START = b'{"__metadata__":{"sha256":"'  # Every header starts like this, so that the digest has a fixed position.
 NO_DIGEST = b"0" * 64
-SPARE_MEMORY = 9 * 10**7  # bytes that loading may take in addition to ten times the size of the file
-FITTED = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*_")  # names of fitted attributes
-ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # of invalid files
-PUBLIC = {  # attributes that follow from the record of the fit
+SPARE_MEMORY = 9 * 10**7  # Loading may take this many bytes in addition to ten times the size of the file.
+FITTED = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*_")  # The names of fitted attributes have this form.
+# Invalid files raise these errors.
+ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+PUBLIC = {  # These attributes follow from the record of the fit.
     *("C_", "active_", "classes_", "coding_", "dual_coef_", "feature_names_in_", "fitted_", "intercept_", "kernel_"),
     *("leverage_", "loo_predictions_", "loo_residuals_", "loss_", "max_variation_", "members_", "n_features_in_"),
     *("path_", "stack_weights_", "support_", "support_vectors_", "weights_"),
@@ -162,7 +163,7 @@ def load(path: str | os.PathLike[str]) -> LSSVR | LSSVC:
 
 
 def _digest(*parts: Any) -> bytes:
-    """The SHA-256 of the file in hexadecimal digits; in the header, zeros take its place."""
+    """Return the SHA-256 of the file in hexadecimal digits; in the header, zeros take its place."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -170,7 +171,7 @@ def _digest(*parts: Any) -> bytes:
 
 
 def _allowance(text: bytes, size: int) -> int:
-    """The number of bytes that references and labels may take, given the JSON text and the size of the file.
+    """Return the number of bytes that references and labels may take, given the JSON text and the size of the file.
 
     Loading takes at most ten times the size of the file plus `SPARE_MEMORY`: four times for the file, its text and its
     arrays, plus the objects in the text, whose sizes are bounded by the number of characters that they need.
@@ -182,7 +183,7 @@ def _allowance(text: bytes, size: int) -> int:
 
 
 def _arrays(header: dict[str, Any], data: memoryview) -> dict[str, np.ndarray]:
-    """The arrays listed in the header, which must fill the data without gaps or overlaps."""
+    """Return the arrays listed in the header, which must fill the data without gaps or overlaps."""
     found, end = {}, 0
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
         dtype, shape, (start, stop) = np.dtype(DTYPES[entry["dtype"]]), entry["shape"], entry["data_offsets"]
@@ -198,7 +199,7 @@ def _arrays(header: dict[str, Any], data: memoryview) -> dict[str, np.ndarray]:
 
 
 def _read(text: str, reader: Reader, written: int = FORMAT) -> tuple[Any, FittedModel]:
-    """The model described by a JSON text of some format, not fitted yet, and what it has learned; both are checked."""
+    """Return the model described by a JSON text of any format, not fitted yet, and what it has learned, checked."""
     tree = reader.read(text)
     model, fitted, own = from_format1(tree) if written == 1 else (tree["model"], tree["fitted"], tree["own"])
     # all members have the same layout

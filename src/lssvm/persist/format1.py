@@ -16,11 +16,12 @@ from ..kernels import as_kernel
 from ..problem import Fit
 from .values import CLASSES
 
-SAME = ("problem", "sample_weight", "slopes", "sample", "stream", "component_means")  # private attributes
+# These private attributes of format 1 are fields of a member by the same name.
+SAME = ("problem", "sample_weight", "slopes", "sample", "stream", "component_means")
 
 
 def from_format1(tree: Any) -> tuple[Any, FittedModel, dict[str, Any]]:
-    """The unfitted model, the record of the fit, and the attributes that do not belong to the record."""
+    """Return the unfitted model, the record of the fit, and the attributes that do not belong to the record."""
     values, model = tree["fitted"], CLASSES[tree["class"]](**tree["parameters"])
     choices = [values.get(name) for name in ("_scale_choice_", "_searched_scale_choice_")]
     if "members_" in values:
@@ -33,7 +34,7 @@ def from_format1(tree: Any) -> tuple[Any, FittedModel, dict[str, Any]]:
 
 
 def _member(values: dict[str, Any], asked: Any, model: Any) -> Member:
-    """The record of a model that is not a stack."""
+    """Return the record of a model that is not a stack."""
     given = values.get
     single, classes, factors = values["_single_output_"], given("classes_"), given("_class_factors_")
     if classes is not None:

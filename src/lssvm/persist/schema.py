@@ -58,7 +58,7 @@ def check_model(model: Any, fitted: FittedModel, own: dict[str, Any]) -> None:
 
 
 def members(value: tuple[Member, ...], name: str, sizes: Sizes) -> None:
-    """Models of a stack with the same rows, after the sizes that their layouts and kernels determine."""
+    """Check the models of a stack with the same rows, after the sizes that their layouts and kernels determine."""
     demand(len(value) <= MOST_KERNELS, name)  # before any work
     for place, member in enumerate(value):
         layout, kernel, own = member.layout, member.fit.kernel, f"{name}[{place}]"
@@ -120,7 +120,7 @@ def check(value: Any, hint: Any, name: str, sizes: Sizes) -> None:
 
 @functools.cache
 def hints_of(record: Any) -> dict[str, Any]:
-    """The hint of each field of a record."""
+    """Return the hint of each field of a record."""
     return {**get_type_hints(record, include_extras=True), **SPECIAL.get(record, {})}
 
 
@@ -144,31 +144,31 @@ def _check_array(value: Any, rule: Values, name: str, sizes: Sizes) -> None:
 
 
 def numeric(*dimensions: int, kinds: str = "biuf") -> Rule:
-    """An array of numbers, of any size."""
+    """Return the rule of an array of numbers of any size."""
     return Rule("numbers", lambda v: isinstance(v, np.ndarray) and v.ndim in dimensions and v.dtype.kind in kinds)
 
 
 def optional(hint: Any) -> Check:
-    """None, or what the hint says."""
+    """Return the check of a value that is None or what the hint says."""
     return lambda value, name, sizes: None if value is None else check(value, hint, name, sizes)
 
 
 # Kernels and weight functions -----------------------------------------------------------------------------------------
 def obeys_rules(value: Any, name: str) -> None:
-    """An object whose parameters obey their rules."""
+    """Check an object whose parameters must obey their rules."""
     for place, _ in rules.violations(value, name):
         demand(False, place)
 
 
 def weight_function(value: Any, name: str, sizes: Sizes) -> None:
-    """A weight function."""
+    """Check a weight function."""
     demand(isinstance(value, WeightFunction), name)
     obeys_rules(value, name)
     value.check()
 
 
 def requested_kernel(value: Any, name: str, sizes: Sizes) -> None:
-    """A kernel for these inputs, whose widths may be left at None."""
+    """Check a kernel for these inputs, whose widths may be left at None."""
     demand(isinstance(value, Kernel), name)
     obeys_rules(value, name)
     as_kernel(value)
@@ -183,7 +183,7 @@ def requested_kernel(value: Any, name: str, sizes: Sizes) -> None:
 
 
 def fitted_kernel(value: Any, name: str, sizes: Sizes) -> None:
-    """A kernel that can be evaluated."""
+    """Check a kernel that can be evaluated."""
     requested_kernel(value, name, sizes)
     demand(not value.is_free, name)
     if isinstance(value, Additive):
@@ -192,7 +192,7 @@ def fitted_kernel(value: Any, name: str, sizes: Sizes) -> None:
 
 # Records of steps, and of the table -----------------------------------------------------------------------------------
 def path(value: Any, name: str, sizes: Sizes, needed: Sequence[str] = ()) -> None:
-    """The record of a step with the `needed` entries: see the documentation of its ``path_``."""
+    """Check the record of a step with the `needed` entries: see the documentation of its ``path_``."""
     demand(isinstance(value, Bunch), name)
     check(value, PATH, name, sizes)
     for key in needed:
@@ -206,7 +206,7 @@ def path(value: Any, name: str, sizes: Sizes, needed: Sequence[str] = ()) -> Non
 
 
 def paths(value: Any, name: str, sizes: Sizes) -> None:
-    """The records of the steps, by their names."""
+    """Check the records of the steps, by their names."""
     check(value, {}, name, sizes)
     for step, recorded in value.items():
         splits = step in ("KFold", "Holdout", "LeaveBlockOut")
@@ -214,32 +214,32 @@ def paths(value: Any, name: str, sizes: Sizes) -> None:
 
 
 def compared(*needed: str) -> Check:
-    """The record of a kernel that a stack or a search has compared."""
+    """Return the check of the record of a kernel that a stack or a search has compared."""
     return lambda value, name, sizes: path(value, name, sizes, ("kernel", "C", "loo", *needed))
 
 
 def table(value: Any, name: str, sizes: Sizes) -> None:
-    """Information about the table or the data, from the command line or the user."""
+    """Check information about the table or the data, from the command line or the user."""
     check(value, TABLE, name, sizes)
     demand("task" not in value or (value["task"] == "classification") == ("classes" in sizes), f"{name}['task']")
 
 
 # What types alone do not say ------------------------------------------------------------------------------------------
 def _are_values(found: Any) -> bool:
-    """Whether these are distinct values of a category: text, or finite numbers."""
+    """Return whether these are distinct values of a category: text, or finite numbers."""
     text = all(type(item) is str for item in found)
     plain = text or all(type(item) in (bool, int, float) and math.isfinite(item) for item in found)
     return plain and len(set(found)) == len(found)
 
 
 def _are_columns(columns: Columns, sizes: Sizes) -> bool:
-    """Whether these are the columns of the table, and few enough."""
+    """Return whether these are the columns of the table, and few enough."""
     few = columns.are_plain or 0 < sum(column.width for column in columns.columns) <= MOST_COLUMNS
     return len(columns.columns) == sizes["table"] and few and not sizes["precomputed"]
 
 
 def _are_classes(layout: Layout) -> bool:
-    """Whether there are distinct, sorted classes, of which two share one output, or none."""
+    """Return whether there are distinct, sorted classes, of which two share one output, or none."""
     if layout.classes is None:
         return layout.outputs == 1 or not layout.single
     k = len(layout.classes)
@@ -248,13 +248,13 @@ def _are_classes(layout: Layout) -> bool:
 
 
 def _is_scale(target: TargetScale, problem: Problem | None, sizes: Sizes) -> bool:
-    """Whether this is the scale of a regression with the targets of the problem."""
+    """Return whether this is the scale of a regression with the targets of the problem."""
     same = problem is None or problem.target is not None
     return same and target.quantiles is not None and "classes" not in sizes and bool((target.low <= target.high).all())
 
 
 def _are_members(fitted: FittedModel) -> bool:
-    """Whether the record of a stack lists its members."""
+    """Return whether the record of a stack lists its members."""
     found = fitted.stack_path or Bunch()
     listed = sum(one.weight > 0 for one in found.get("members", ()))
     return not fitted.is_stack or (fitted.is_listed and "loo" in found and listed == len(fitted.members))
@@ -328,7 +328,7 @@ PATH: dict[str, Any] = {  # records of the steps
     **{"kernel": fitted_kernel, "weight": rules.number("a share", 0.0, 1.0), "coding": CODING, "loss": LOSS},
 }
 LISTED = ("sizes", "rho", "zeta", "scores", "errors", "supports", "max_variation", "kept", "coef", "intercept")
-TABLE: dict[str, Any] = {  # what `report.to_html` is told about the fit
+TABLE: dict[str, Any] = {  # information about the fit, for `report.to_html`
     **dict.fromkeys(("target", "source", "model", "group"), str),
     "task": one_of("regression", "classification", "count"),
     **{"row": int, "dropped": [int], "warnings": [str], "seconds": SECONDS, "format": Format, "na": [str]},

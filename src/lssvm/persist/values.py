@@ -22,17 +22,17 @@ from ..kernels import Kernel
 from ..robust import WeightFunction
 from ..stream.sums import LooSample
 
-RANDOM_STATE_BYTES = 2**20  # memory charged for one: few are needed, and each is slow to create
+RANDOM_STATE_BYTES = 2**20  # Each random state is charged this much memory: few are needed, and each is slow to create.
 DTYPES = {f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)}
 DTYPES.update({f"F{8 * size}": f"<f{size}" for size in (2, 4, 8)}, BOOL="|b1")
 CODES = {np.dtype(dtype): code for code, dtype in DTYPES.items()}
-LABEL = (str, int, float, type(None))  # types of labels
+LABEL = (str, int, float, type(None))  # Labels have these types.
 REMOVED: dict[type, tuple[str, ...]] = {sparsify.Prune: ("mean_risk", "validation")}  # they are in files of 0.1.0
 ABSTRACT = (Kernel, kernels.Function, WeightFunction)
 
 
 def _records(hint: Any) -> set[Any]:
-    """The records in a type, and those in their fields."""
+    """Return the records in a type, and those in their fields."""
     if not dataclasses.is_dataclass(hint):
         return set().union(*map(_records, get_args(hint)))
     hints = get_type_hints(hint)
@@ -40,12 +40,12 @@ def _records(hint: Any) -> set[Any]:
 
 
 def _stored(record: Any) -> list[Any]:
-    """The fields of a record that files contain."""
+    """Return the fields of a record that files contain."""
     return [field for field in dataclasses.fields(record) if not field.metadata.get("cached")]
 
 
 def _registry() -> dict[str, type]:
-    """All classes that a file may refer to."""
+    """Return all classes that a file may refer to."""
     own = (LSSVR, LSSVC, Bunch, np.random.RandomState)
     classes: dict[str, type] = {cls.__name__: cls for cls in (*own, *_records(FittedModel))}
     for module in (kernels, robust, sparsify, tune):
@@ -69,7 +69,7 @@ class Writer:
         self._known: dict[Any, str] = {}
 
     def value(self, value: Any, place: str) -> Any:
-        """The JSON of a value; `place` is its name in messages, and the name of an array."""
+        """Return the JSON of a value; `place` is its name in messages, and the name of an array."""
         if isinstance(value, np.generic):
             value = value.item()
         if isinstance(value, float) and not math.isfinite(value):
@@ -111,7 +111,7 @@ class Writer:
         return {"array": name, "by_columns": True} if by_columns else {"array": name}
 
     def _labels(self, array: np.ndarray, place: str) -> dict[str, Any]:
-        """Text, or other labels in an object array: the distinct labels, and their indices."""
+        """Return text, or other labels in an object array: the distinct labels, and their indices."""
         places: dict[Any, int] = {}
         values = [value.item() if isinstance(value, np.generic) else value for value in array.ravel().tolist()]
         for value in values:
@@ -126,7 +126,7 @@ class Writer:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """The fields of an object of a registered class."""
+    """Return the fields of an object of a registered class."""
     if isinstance(value, np.random.RandomState):
         state: Any = value.get_state(legacy=True)
         return dict(zip(("name", "key", "position", "has_gauss", "gauss"), state, strict=True))
@@ -145,11 +145,11 @@ class Reader:
         self.left = allowance
 
     def read(self, text: str) -> Any:
-        """The values in a JSON text."""
+        """Return the values in a JSON text."""
         return json.loads(text, object_hook=self._value)
 
     def _value(self, tree: dict[str, Any]) -> Any:
-        """The value of a JSON object, whose parts are values already."""
+        """Return the value of a JSON object, whose parts are values already."""
         keys = set(tree)
         if keys == {"class", "fields"}:
             cls, fields = CLASSES[tree["class"]], tree["fields"]

@@ -34,7 +34,7 @@ class Drawing:
         dataclass(kw_only=True, eq=False, repr=False)(cls)
 
     def _subplots(self, *shape: int, **options: Any) -> Any:
-        """A new figure and its axes; without matplotlib, an error that names the extra to install."""
+        """Return a new figure and its axes; without matplotlib, raise an error that names the extra to install."""
         try:
             from matplotlib import pyplot
         except ImportError as error:
@@ -42,7 +42,7 @@ class Drawing:
         return pyplot.subplots(*shape, layout="constrained", **options)
 
     def _line(self, ax: Axes, x: Any, y: Any, colour: str, label: str, kwargs: dict[str, Any], **style: Any) -> Any:
-        """A line in this style, overridden by the user's options, which may be abbreviated (`lw`)."""
+        """Draw a line in this style, overridden by the user's options, which may be abbreviated (`lw`)."""
         from matplotlib.cbook import normalize_kwargs
         from matplotlib.lines import Line2D
 
@@ -82,19 +82,19 @@ class Display(Drawing, ABC):
         """Draw on ``ax_``; kwargs are the user's options for the main artist."""
 
     def _drawn(self) -> int:
-        """The number of lines and collections that have a label."""
+        """Return the number of lines and collections that have a label."""
         return sum(str(artist.get_label())[:1] != "_" for artist in [*self.ax_.lines, *self.ax_.collections])
 
     def _next_colour(self) -> str:
         return COLOURS[self._drawn() % len(COLOURS)]
 
     def _curve(self, x: Any, y: Any, label: str, kwargs: dict[str, Any], **style: Any) -> Any:
-        """One curve in the next colour; it is dashed once the colours repeat."""
+        """Draw one curve in the next colour; it is dashed once the colours repeat."""
         dashes = LINES[self._drawn() // len(COLOURS) % len(LINES)]
         return self._line(self.ax_, x, y, self._next_colour(), label, kwargs, linestyle=dashes, **style)
 
     def _points(self, x: Any, y: Any, style: dict[str, Any], kwargs: dict[str, Any]) -> Any:
-        """Points in this style, overridden by the user's options; a colour that is given replaces all default ones."""
+        """Draw points in this style, overridden by the user's options; a given colour replaces all default ones."""
         from matplotlib.cbook import normalize_kwargs
         from matplotlib.collections import Collection
 
@@ -108,7 +108,7 @@ class Display(Drawing, ABC):
         return self.ax_.plot([x], [y], "o", ms=9, mfc="white", mec=colour, mew=2.2, zorder=4)[0]
 
     def _finish(self, xlabel: str, ylabel: str, title: str) -> None:
-        """Labels, grid and legend; an existing title is kept."""
+        """Add labels, grid and legend; an existing title is kept."""
         ax = self.ax_
         ax.set(xlabel=xlabel, ylabel=ylabel)
         if not ax.get_title():
@@ -123,7 +123,7 @@ class Panels(Drawing, ABC):
 
     @abstractmethod
     def _layout(self) -> tuple[int, str, int]:
-        """The number of panels, the label of their common vertical axis and how many stand next to each other."""
+        """Return the number of panels, the label of their common vertical axis and how many are side by side."""
 
     @abstractmethod
     def _draw(self, number: int, ax: Axes, kwargs: dict[str, Any]) -> None:
@@ -157,7 +157,7 @@ class Panels(Drawing, ABC):
         return self
 
     def _new_axes(self, count: int, label: str, most: int) -> Any:
-        """Axes of a new figure, at most so many per row; those beyond `count` are hidden."""
+        """Return the axes of a new figure, at most `most` per row; those beyond `count` are hidden."""
         across = min(count, most)
         down = -(-count // across)
         size = (8.4 / most * across + 0.6, 2.2 * down + 0.3)
@@ -176,19 +176,19 @@ def plain_axes(ax: Axes) -> None:
 
 
 def plain_text(value: Any) -> str:
-    """A name or a value of a category for matplotlib, which reads text between dollar signs as a formula."""
+    """Return a name or a value of a category for matplotlib, which reads text between dollar signs as a formula."""
     return "missing" if value is None else str(value).replace("$", r"\$")
 
 
 def at_points(function: Callable[..., Any], points: np.ndarray, *arguments: Any) -> np.ndarray:
-    """The values of a method of a model at points that it takes for rows, without names of the columns."""
+    """Return the values of a method of a model at points that it takes for rows, without names of the columns."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         return arrays.to_numpy(function(points, *arguments))
 
 
 def one_output(values: np.ndarray, output: int) -> np.ndarray:
-    """One output of an array (rows,) or (rows, outputs)."""
+    """Return one output of an array (rows,) or (rows, outputs)."""
     table = values.reshape(len(values), -1)
     if not 0 <= output < table.shape[1]:
         outputs = counted(table.shape[1], "output")
@@ -197,7 +197,7 @@ def one_output(values: np.ndarray, output: int) -> np.ndarray:
 
 
 def component_names(model: Any) -> list[str]:
-    """The names of the columns, joined within a group; x1, x2, ... for columns without names."""
+    """Return the names of the columns, joined within a group; x1, x2, ... for columns without names."""
     columns = getattr(model, "feature_names_in_", [f"x{column + 1}" for column in range(model.n_features_in_)])
     sources = model.fitted_.layout.sources
     groups = diagnose.members(model)[0][0].kernel_.components(len(sources))

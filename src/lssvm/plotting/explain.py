@@ -173,7 +173,7 @@ class EffectsDisplay(Panels):
     outputs : list of str
         The names of the outputs, for the legend of several.
     label : str
-        What the effects are effects on.
+        Label of the common vertical axis.
 
     Attributes
     ----------
@@ -377,7 +377,7 @@ class ComponentsDisplay(Panels):
 
 
 def _output_names(model: Any) -> list[str]:
-    """The classes, or the numbers of the outputs; a single output has no name."""
+    """Return the classes, or the numbers of the outputs; a single output has no name."""
     count = np.size(diagnose.members(model)[0][0].intercept_)
     if count == 1:
         return [""]

@@ -24,7 +24,7 @@ class ErrorDisplay(Display):
     error_name: str = "error"
 
     def _path(self, x: Any, y: Any, at: float, label: str, kwargs: dict[str, Any], **style: Any) -> None:
-        """A curve `line_` over a logarithmic axis; a ring `chosen_` and a vertical line mark the chosen place."""
+        """Draw a curve `line_` over a logarithmic axis; a ring `chosen_` and a vertical line mark the chosen place."""
         self.line_ = self._curve(x, y, label, kwargs, **style)
         self.chosen_ = self._ring(self.chosen, at, self.line_.get_color())
         self.ax_.axvline(self.chosen, color=self.line_.get_color(), lw=1, ls=":", alpha=0.7, zorder=1)
@@ -334,7 +334,7 @@ class MaximalVariationDisplay(Display):
 
 
 def _recorded_path(estimator: Model, what: str, entry: str, remedy: str, least: int = 1) -> Any:
-    """The path that a step of a model has recorded with this entry, of at least so many values."""
+    """Return the path that a step of a model has recorded with this entry, which has at least `least` values."""
     diagnose.check_fitted(estimator, "estimator")
     diagnose.check_single(estimator, f"The {what}")
     path = getattr(estimator, "path_", None)
@@ -344,7 +344,7 @@ def _recorded_path(estimator: Model, what: str, entry: str, remedy: str, least: 
 
 
 def _recorded_errors(estimator: Model, path: Any) -> tuple[np.ndarray, str, str]:
-    """The errors of a path in the units of the targets, the label of their axis and the step that recorded them."""
+    """Return the errors of a path in units of the targets, the label of their axis and the step that recorded them."""
     problem = estimator.fitted_.problem
     recorded = {} if problem is None else problem.paths
     name = next((key for key, value in recorded.items() if value is path), "")
@@ -359,5 +359,5 @@ def _recorded_errors(estimator: Model, path: Any) -> tuple[np.ndarray, str, str]
 
 
 def _error_name(estimator: Model) -> str:
-    """The label of the errors that `diagnose.c_path` and `width_surface` return."""
+    """Return the label of the errors that `diagnose.c_path` and `width_surface` return."""
     return "leave-one-out log loss" if is_classifier(estimator) else "root mean square leave-one-out error (units of y)"

@@ -25,7 +25,7 @@ from ..system import BinaryProblem, Solution, System, iterative
 from .record import Fit, ProblemRecord, warn_of_leverage
 from .whitening import Whitening, rounding_error
 
-ITERATIVE_ROWS = 4000  # above, fits without leave-one-out use conjugate gradients: far fewer than l^3/3 flops
+ITERATIVE_ROWS = 4000  # With more rows, fits without leave-one-out use conjugate gradients, for speed.
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Factor:
     whitening: Whitening | None = None
 
     def fit(self, C: float | None = None) -> Fit:
-        """The solution for one C, by default for the one that it was factorised for."""
+        """Return the solution for one C, by default for the one that it was factorised for."""
         C = self.C if C is None else C
         solution = self.system.solution(1.0 / C)
         if self.whitening is not None:
@@ -55,7 +55,7 @@ class Factor:
         return replace(fit, rounding=rounding, loo_residuals=loo)
 
     def criterion(self, *, classes: bool = False) -> tuple[float, Array, float]:
-        """The criterion that tuning minimises, and its gradient in the log widths and in log C; the basis is fixed.
+        """Return the criterion that tuning minimises and its gradient in the log widths and log C; the basis is fixed.
 
         It is the logarithm of PRESS over the rows with positive weight or, for `classes`, that of the mean log loss of
         their leave-one-out decision values.
@@ -74,7 +74,7 @@ class Factor:
         return value, gradient, -in_ridge
 
     def criterion_and_points(self) -> tuple[float, Array, float, Array]:
-        """log PRESS and its gradient as in `criterion`, and the gradient in the basis points."""
+        """Return log PRESS and its gradient as in `criterion`, and the gradient in the basis points."""
         assert self.whitening is not None
         kernel, Z = self.problem.kernel, self.whitening.points
         value, columns, penalty, in_ridge = self.system.criterion(False, self.whitening.lower)
@@ -90,7 +90,7 @@ class Factor:
         return isinstance(self.system, system.Primal) and self.whitening is not None and self.whitening.factor is None
 
     def block_residuals(self, folds: Sequence[np.ndarray], C: float) -> Array:
-        """y_B - f_(B)(x_B) for every fold B of row numbers, each left out as a whole, without refitting."""
+        """Return y_B - f_(B)(x_B) for every fold B of row numbers, each left out as a whole, without refitting."""
         position = np.full(self.problem.X.shape[0], -1)
         position[self.problem.rows] = np.arange(len(self.problem.rows))
         inside = [position[np.asarray(fold)] for fold in folds]
@@ -110,11 +110,11 @@ class Factor:
         return out
 
     def smoother(self, X: Array, C: float) -> Array:
-        """df(x)/dy_i for new points (rows) and the training rows with positive weight (columns)."""
+        """Return df(x)/dy_i for new points (rows) and the training rows with positive weight (columns)."""
         return self.system.smoother(self.columns(X), 1.0 / C)
 
     def columns(self, X: Array) -> Array:
-        """The columns of the factorised system at new points: kernel values, or whitened columns."""
+        """Return the columns of the factorised system at new points: kernel values, or whitened columns."""
         if self.whitening is not None:
             return self.whitening.columns(self.whitening.steps(), X)
         return self.problem.kernel.evaluate(X, self.problem.basis_points)
@@ -147,7 +147,7 @@ class Problem(ProblemRecord):
         return self.factorise_primal(C, every=every, wide=True, quick=quick)
 
     def factorise_primal(self, C: float, *, every: bool = False, wide: bool = False, quick: bool = False) -> Factor:
-        """As `factorise`, on the whitened columns of a basis that does not consist of the rows.
+        """Return the same as `factorise`, on the whitened columns of a basis that does not consist of the rows.
 
         With `wide`, if there are as many columns as rows, the dual system of their products is factorised.
         """
@@ -171,11 +171,11 @@ class Problem(ProblemRecord):
         return self._factor(C, primal, whitening)
 
     def _factor(self, C: float, found: Any, whitening: Whitening | None = None) -> Factor:
-        """The factorised system, with the groups of rows that it leaves out."""
+        """Return the factorised system, with the groups of rows that it leaves out."""
         return Factor(self, C, found if self.row_groups is None else replace(found, folds=self.folds), whitening)
 
     def solve(self, *, loo: bool = True) -> Fit:
-        """Coefficients, residuals, leverages and exact leave-one-out residuals; robust weights are applied.
+        """Return the coefficients, residuals, leverages and exact leave-one-out residuals; robust weights are applied.
 
         Without `loo` the last two may be None, which saves dense fits of many rows the factorisation.
         """
@@ -204,25 +204,25 @@ class Problem(ProblemRecord):
         return fit
 
     def normalised(self) -> tuple[Self, float]:
-        """The problem of counts or positive targets with targets of mean 1 and the same C, and the mean of its own."""
+        """Return the problem of counts or positive targets scaled to mean 1, with the same C, and the original mean."""
         y, weights = (arrays.to_numpy(a)[self.rows] for a in (self.y, self.weights))
         unit = float(np.average(y[:, 0], weights=weights))
         return self.replace(y=self.y / unit, weights=self.weights * unit ** (2.0 - LOG_LINKS[self.loss].power)), unit
 
     def stabilised(self) -> Self:
-        """The problem of least squares with the same C, on the scale on which all targets have the same variance."""
+        """Return the least-squares problem with the same C on the scale where all targets have the same variance."""
         scaled, _ = self.normalised()
         return scaled.replace(loss="squared", y=LOG_LINKS[self.loss].stabilised(scaled.y))
 
     def working(self, f: Array) -> Self:
-        """The problem of least squares that is a step of Newton's method from f, the logarithms of the means."""
+        """Return the problem of least squares that is a step of Newton's method from f, the logarithms of the means."""
         loss = LOG_LINKS[self.loss](self.y)
         curvature = loss.curvature(f)
         y = f + loss.slope(f) / curvature
         return self.replace(loss="squared", y=y, weights=self.weights * curvature[:, 0])
 
     def binary(self) -> BinaryProblem:
-        """The problem of counts or positive targets for Newton's method; its targets should have mean 1."""
+        """Return the problem of counts or positive targets for Newton's method; its targets should have mean 1."""
         y = self.y[:, 0]
         return BinaryProblem(0.0 * y + 1.0, self.weights, self.C or 1.0, LOG_LINKS[self.loss](y))
 
@@ -238,7 +238,7 @@ class Problem(ProblemRecord):
         # a value that is too large for squares is not infinite
         means = (unit * xp.exp(xp.clip(f, None, FAR / 2))[:, None] for f in (found.decision, found.loo))
         residuals, loo = (self.y - mean for mean in means)
-        intercept = xp.sum(coef[:0], axis=0) + found.intercept + math.log(unit)
+        intercept = xp.sum(coef[:0, :], axis=0) + found.intercept + math.log(unit)
         parts = (self.basis_points, coef, intercept, residuals, found.leverage, loo)
         return Fit(self.kernel, C, self.weights, self.basis_rows, *parts, log_link=True)
 
@@ -299,10 +299,10 @@ class Step(BaseEstimator):
     """Base class of the steps, sparsifiers and tuners: each takes a Problem and returns a Problem."""
 
     needs_squares = False
-    """Whether the step is defined for the squared loss, and one class against the rest, alone."""
+    """Whether the step is defined only for the squared loss and the coding one-vs-rest."""
 
     def __call__(self, problem: Problem) -> Problem:
-        """The problem with a smaller basis, or with hyper-parameters chosen."""
+        """Return the problem with a smaller basis, or with hyper-parameters chosen."""
         raise TypeError(f"{type(self).__name__} does not define __call__(problem).")
 
     @property
@@ -323,9 +323,10 @@ class Step(BaseEstimator):
 
 
 def held_out_rows(problem: Problem, share: float, random_state: Any) -> np.ndarray:
-    """Sorted numbers of a random share of the rows with positive weight, at least one; for classes, stratified.
+    """Return the sorted numbers of a random share (at least one) of the rows with positive weight; stratified by class.
 
-    Every class keeps a row to train on, unless all classes have a single row. Groups of rows are a share of the groups.
+    Every class keeps a row to train on, unless all classes have a single row. If rows are grouped, the share is that of
+    the groups, which are held out as a whole.
     """
     draw, labels = check_random_state(random_state), problem.labels if problem.classification else None
     count = len(problem.rows)

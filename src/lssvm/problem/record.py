@@ -24,24 +24,24 @@ from ..system import Solution
 from ..targets import TargetScale
 from .whitening import Whitening, whiten
 
-UNSURE = 1e-8  # relative rounding error of a leave-one-out residual above which a warning is issued: half of the digits
-KEPT = {  # what cached values depend on
+UNSURE = 1e-8  # A larger relative rounding error of a leave-one-out residual, half of its digits, is reported.
+KEPT = {  # Each cached value depends on these fields.
     "rows": {"weights"},
     "rows_by_content": {"weights", "X", "y"},
     "spreads": {"weights", "X", "groups"},
     "folds": {"weights", "row_groups"},
 }
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-SAME = 1e-9  # gap, in units of the quartile range of a column, up to which neighbouring values count as equal
-ROUNDING = 1e-12  # the same, relative to the values
-BLOCK = 2**20  # number of cells that are ranked at a time
+SAME = 1e-9  # Neighbouring values count as equal up to this gap, in units of the quartile range of a column.
+ROUNDING = 1e-12  # The same holds for this gap, relative to the values.
+BLOCK = 2**20  # This many cells are ranked at a time.
 
 
 @dataclass(frozen=True)
 class Fit:
     """A solved problem. Residuals, leverages and leave-one-out residuals cover all rows of the problem.
 
-    The last two are None after solve(loo=False), and all results per row after a fit on chunks.
+    The last two are None after solve(loo=False), and all per-sample results are None after a fit on chunks.
     """
 
     kernel: Kernel
@@ -58,11 +58,11 @@ class Fit:
     log_link: bool = False  # whether predictions are exp(f)
 
     def predict(self, X: Array) -> Array:
-        """The predictions for every row and output."""
+        """Return the predictions for every row and output."""
         return self.response(self.kernel.dot(X, self.points, self.coef) + self.intercept[None, :])
 
     def response(self, f: Array) -> Array:
-        """The predictions that follow from f(x)."""
+        """Return the predictions that follow from f(x)."""
         return arrays.namespace(f).exp(f) if self.log_link else f
 
 
@@ -74,8 +74,8 @@ class Spreads(NamedTuple):
 
     If a few extreme cells dominate it, such as 9999 for a missing value, the standard deviation of a normal
     distribution with the same quartiles is used instead or, if these are equal, that of the cells after
-    clipping a thousandth of them at each end, at least one. Columns of the same group have the same spread: the root of
-    their total variance, which is half the mean squared distance between two rows, as for a single column.
+    clipping a thousandth of them, at least one, at each end. Columns of the same group have the same spread: the root
+    of their total variance, which is half the mean squared distance between two rows, as for a single column.
     """
     constant: np.ndarray
     """Which columns do not vary, nor any other column of their group."""
@@ -153,7 +153,7 @@ class ProblemRecord:
     target: TargetScale | None = None
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed."""
         if not changes.keys() <= {"asked", "paths"}:
             changes.setdefault("fitted", None)
         new = dataclasses.replace(self, **changes)
@@ -185,7 +185,7 @@ class ProblemRecord:
         return np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
 
     def parts(self, count: int) -> list[np.ndarray]:
-        """The rows with positive weight in at most so many random parts of similar size, with whole groups."""
+        """Return the rows with positive weight in at most `count` random parts of similar size, with whole groups."""
         order = self.rows_by_content
         if self.row_groups is None:
             return np.array_split(order, min(count, len(order)))
@@ -253,7 +253,7 @@ class ProblemRecord:
         return int(self.basis_points.shape[0]) if self.basis_rows is None else len(self.basis_rows)
 
     def subset(self, rows: np.ndarray) -> Self:
-        """The same problem on fewer rows; a basis smaller than the rows stays as it is."""
+        """Return the same problem on fewer rows; a basis smaller than the rows stays as it is."""
         X, y, weights = (arrays.take(a, rows) for a in (self.X, self.y, self.weights))
         points, support, row_groups = self.points, None, None if self.row_groups is None else self.row_groups[rows]
         if self.kernel.is_precomputed:
@@ -267,7 +267,7 @@ class ProblemRecord:
         return self.replace(X=X, y=y, weights=weights, support=support, points=points, row_groups=row_groups)
 
     def with_basis(self, support: np.ndarray | None = None, points: Array | None = None, **changes: Any) -> Self:
-        """The penalised problem on another basis: rows by number (sorted), or points."""
+        """Return the penalised problem on another basis: rows by number (sorted), or points."""
         rows = None if support is None else np.sort(np.asarray(support))
         if rows is not None and not len(rows):
             raise ValueError("The basis is empty: the kernel is 0 on all rows, or a tolerance is too large.")
@@ -275,13 +275,13 @@ class ProblemRecord:
         return self.replace(**{**plain, **changes})
 
     def whitening(self, *, quick: bool = False) -> Whitening:
-        """The factor of the kernel matrix of the basis."""
+        """Return the factor of the kernel matrix of the basis."""
         points = self.basis_points
         inputs = points if self.basis_rows is None else arrays.take(self.X, self.basis_rows)
         return whiten(self.kernel, points, self.columns(inputs, points), quick=quick)
 
     def binary_inputs(self) -> tuple[Array, Whitening | None]:
-        """The kernel matrix of all rows or, with a smaller basis, their whitened columns and the whitening."""
+        """Return the kernel matrix of all rows or, with a smaller basis, their whitened columns and the whitening."""
         if self.is_dual:
             points = self.kernel.basis_points(self.X, np.arange(self.X.shape[0]))
             return self.columns(self.X, points, symmetric=True), None
@@ -289,14 +289,14 @@ class ProblemRecord:
         return arrays.whiten_rows(self.columns(self.X, whitening.points), whitening.lower), whitening
 
     def positive_rows(self) -> tuple[np.ndarray, Array, Array, Array]:
-        """Numbers, inputs, targets and weights of the rows with positive weight."""
+        """Return the numbers, inputs, targets and weights of the rows with positive weight."""
         rows = self.rows
         whole = len(rows) == self.X.shape[0]
         X, y, weights = (a if whole else arrays.take(a, rows) for a in (self.X, self.y, self.weights))
         return rows, X, y, weights
 
     def columns(self, X: Array, points: Array, *, symmetric: bool = False) -> Array:
-        """The kernel columns of some points at some rows, after a check that they are finite.
+        """Return the kernel columns of some points at some rows, after a check that they are finite.
 
         With `symmetric`, `points` are the basis points of these rows, and only half of the values are computed.
         """
@@ -310,7 +310,7 @@ class ProblemRecord:
         return K
 
     def fit_of(self, C: float, solution: Solution) -> Fit:
-        """The fit to all rows from the solution for those with positive weight.
+        """Return the fit to all rows from the solution for those with positive weight.
 
         Residuals of the other rows are those of new points. If none are given, leverages are not known (NaN).
         """
@@ -341,13 +341,13 @@ class ProblemRecord:
 
 
 def class_numbers(coded: Array) -> np.ndarray:
-    """The class number of every row from its coded targets, or from its decision values."""
+    """Return the class number of every row from its coded targets, or from its decision values."""
     values = arrays.to_numpy(coded)
     return (values[:, 0] > 0).astype(int) if values.shape[1] == 1 else np.argmax(values, axis=1)
 
 
 def columns_by_input(groups: np.ndarray) -> list[list[int]]:
-    """The columns of every input, from the number of the input of every column."""
+    """Return the columns of every input, from the number of the input of every column."""
     return [np.flatnonzero(groups == number).tolist() for number in range(groups[-1] + 1)]
 
 
@@ -362,7 +362,7 @@ def warn_of_leverage(largest: float) -> None:
 
 
 def order_by_content(X: arrays.Array, y: arrays.Array | None = None) -> np.ndarray:
-    """A random order of the rows of X: that of a hash of the ranks of their cells, so that shuffling changes no sample.
+    """Return a random order of the rows of X, from a hash of the ranks of their cells: shuffling changes no sample.
 
     Ranks are the same in other units and after rounding; a constant column changes nothing. Rows with equal ranks get
     different places. Which of them comes first is decided by the order of their targets y, not by the values, which may
@@ -387,7 +387,7 @@ def order_by_content(X: arrays.Array, y: arrays.Array | None = None) -> np.ndarr
 
 
 def ranks_of(X: np.ndarray) -> np.ndarray:
-    """The ranks of the values of each column, from 0; those of values that differ by rounding only are averaged."""
+    """Return the ranks of the values in each column, from 0; values equal up to rounding share their mean rank."""
     count, ranks = len(X), np.empty(X.shape, order="F")
     width = max(1, BLOCK // max(1, count))
     first, last, numbers = count // 4, count - 1 - count // 4, np.arange(1, count)
@@ -409,7 +409,7 @@ def ranks_of(X: np.ndarray) -> np.ndarray:
 
 
 def _mixed(hashes: np.ndarray) -> np.ndarray:
-    """The generator of Steele, Lea & Flood (2014)."""
+    """Mix the bits of hashes as the generator of Steele, Lea & Flood (2014) does."""
     hashes = hashes + GOLDEN
     hashes = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     hashes = (hashes ^ (hashes >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,4 +1,4 @@
-"""Fits that change where digits are lost: least squares on another basis, classifiers of any loss and coding."""
+"""Fits that are repeated with more care where digits are lost: regression, and classifiers of any loss and coding."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .problem import ITERATIVE_ROWS, Problem
 from .record import Fit
 from .whitening import LOST_DIGITS, independent_rows, lacks_dimensions
 
-CHECKED_ROWS = 50  # rows on which a user's own kernel is checked before a fit, and predictions after every fit
-FINITE_DIGITS = 1e-6  # that above which known spanning points are used
-SUSPECT = 1e-8  # objective above its minimum, relative, from which the problem is solved again with more care
+CHECKED_ROWS = 50  # A user's own kernel is checked on this many rows before a fit, and predictions after every fit.
+FINITE_DIGITS = 1e-6  # Above this rounding error, the known spanning points of a kernel are used.
+SUSPECT = 1e-8  # If the relative objective is this far above its minimum, the problem is solved with more care.
 FRACTIONS = (1e-8, 1e-6, 1e-4, 1e-2)
-NOT_CONVERGED = 1e-6  # that from which a warning is issued
+NOT_CONVERGED = 1e-6  # If it is this far above its minimum, a warning is issued.
 
 
 def refit_stably(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem]) -> tuple[Problem, Fit]:
-    """The fit itself or, if a dense fit has lost digits, one of the same functions on a basis that keeps them.
+    """Return the fit itself or, if a dense fit has lost digits, one of the same functions on a basis that keeps them.
 
     The coefficients of a dense fit are C times residuals: with a kernel of finite rank (linear, polynomial) and inputs
     far from 0, or with a large C, their sums cancel. The coefficients of the kernel's own spanning points, or of
@@ -47,7 +47,7 @@ def refit_stably(problem: Problem, fit: Fit, retuned: Callable[[Problem], Proble
 
 
 def stable_basis(problem: Problem, *, only_known: bool = False) -> tuple[Problem | None, float]:
-    """A dense problem on fewer points that span the same functions, if there are any, and what is lost nevertheless.
+    """Return a dense problem on fewer points that span the same functions, if there are any, and what is still lost.
 
     With `only_known` these are the kernel's own spanning points, without a search among the rows.
     """
@@ -67,7 +67,7 @@ def stable_basis(problem: Problem, *, only_known: bool = False) -> tuple[Problem
 
 
 def lost_digits(problem: Problem, fit: Fit) -> float:
-    """The rounding error of a fit, relative to the spread of the targets: what is estimated, or seen in predictions.
+    """Return the rounding error of a fit relative to the spread of the targets, as estimated or seen in predictions.
 
     Predictions of some training rows are compared with the targets minus the residuals of the solution. That shows
     errors of coefficients that were not solved for here, too. Fits of noise-free targets, which have the largest C,
@@ -135,8 +135,9 @@ def _solve_columns(
     """Fit the classifier, and estimate its objective above the minimum (`_excess`).
 
     The binary problems share the kernel matrix or the whitened columns. `copies` are the sample weights, at least 1: a
-    row of weight 3 counts as three rows, of which one is left out. `gradually`: C grows from `FRACTIONS` of it, as the
-    first step with a huge C can lead to margins of 1 that differ only in their last digits.
+    row of weight 3 counts as three rows, of which one is left out. With `gradually`, C grows from
+    small `FRACTIONS` of its value, as the first step with a huge C can lead to margins of 1 that differ only in their
+    last digits.
     """
     X, C, weights, dual = problem.X, problem.C, problem.weights, problem.is_dual
     assert C is not None
@@ -184,12 +185,12 @@ def _solve_columns(
 def _excess(
     fit: Binary, t: np.ndarray, f: np.ndarray, cost: np.ndarray, loss: Loss, columns: Array | None, lost: float
 ) -> float:
-    """The objective of a binary problem above its minimum, relative to its value: an estimate from the duality gap.
+    """Return the objective of a binary problem above its minimum, relative to its value, from the duality gap.
 
     `cost` is C times the weights, `f` are the decision values that follow from the coefficients, up to rounding errors
     `lost`. Any coefficients a_i of sum 0 give the lower bound sum_i cost_i dual(t_i a_i/cost_i) - 1/2 a'K a, those of
     the solution if `columns` is None. With whitened `columns` they are cost t slope, after a step of Newton's method if
-    necessary, and theta should be columns'a.
+    necessary, and the coefficients should be columns'a.
     """
     if len(np.unique(t[cost > 0])) < 2:
         return 0.0  # the solution is a constant

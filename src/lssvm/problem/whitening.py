@@ -17,8 +17,8 @@ from ..progress import share_of_work
 from ..rules import indices, values
 
 TINY = 1e-300
-LOST_DIGITS = 1.2e-5  # rounding error, relative to the spread of the targets, above which a warning is issued
-SURELY_KEPT = 1e-7  # bound on the rounding error, relative to that spread, below which no estimate is made
+LOST_DIGITS = 1.2e-5  # A larger rounding error, relative to the spread of the targets, is reported.
+SURELY_KEPT = 1e-7  # If a bound on this error is smaller, no estimate of it is made.
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,14 @@ class Whitening:
     points: Annotated[Array, values("rank", "coordinates")]  # the independent ones, in the order of the factor
     lower: Annotated[Array, values("rank", "rank")]
     factor: Annotated[Array, values("basis", "rank")] | None = None  # if points were dropped
-    owner: Annotated[np.ndarray, indices("basis", "rank", -1)] | None = None  # then the point equal to each, or -1
+    owner: Annotated[np.ndarray, indices("basis", "rank", -1)] | None = None  # then, for every point, its equal, or -1
 
     @property
     def rank(self) -> int:
         return int(self.lower.shape[0])
 
     def steps(self, R: Array | None = None, condition: float = math.inf) -> tuple[Array, ...]:
-        """Lower factors that turn kernel columns into the columns phi R^-1 when applied one after the other.
+        """Return the lower factors that turn kernel columns into the columns phi R^-1 when applied one after the other.
 
         The product of both factors saves a pass of triangular solves, and its relative error is about
         eps sqrt(cond(K_SS) cond(R'R)): it is used if that is small enough; `condition` is cond(R'R).
@@ -54,7 +54,7 @@ class Whitening:
         return arrays.condition(self.lower, norm, arrays.invert_lower(self.lower + 0.0))
 
     def allows_plain_columns(self, rows: int, ridge: float) -> bool:
-        """Whether sums of kernel columns without whitening are likely to be accurate enough, for so many rows.
+        """Return whether sums of kernel columns without whitening are likely to be accurate enough for that many rows.
 
         This is decided as if the rows were copies of the basis points, possibly with one row at their mean, without
         which no sum over so few distinct rows has full rank.
@@ -66,12 +66,12 @@ class Whitening:
         return EPS * condition <= system.PLAIN
 
     def sums(self, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array) -> system.Moments:
-        """Sums of columns and targets over rows, in blocks that stay within the working memory."""
+        """Return sums of columns and targets over rows, in blocks that stay within the working memory."""
         blocks = ((self.columns(steps, X[rows, :]), targets[rows, :], weights[rows]) for rows in self._blocks(X))
         return system.moments_of(blocks, self.rank, targets.shape[1], self.lower)
 
     def gradient(self, coef: Array, intercept: Array, X: Array, targets: Array, weights: Array) -> Array:
-        """Sum of v (k, 1)'(t - f) over rows, for given coefficients of the independent points and a given bias."""
+        """Return the sum of v (k, 1)'(t - f) over rows, for a bias and coefficients of the independent points."""
         total = arrays.zeros((self.rank + 1, targets.shape[1]), self.lower)
         for rows in self._blocks(X):
             K = self.kernel.evaluate(X[rows, :], self.points)
@@ -83,7 +83,7 @@ class Whitening:
     def row_results(
         self, summed: system.NormalEquations, steps: tuple[Array, ...], X: Array, targets: Array, weights: Array
     ) -> tuple[Array, Array, Array]:
-        """Residuals, leverages and leave-one-out residuals of rows, given a system from sums."""
+        """Return the residuals, leverages and leave-one-out residuals of rows, given a system from sums."""
         out = (targets + 0.0, weights + 0.0, targets + 0.0)
         for rows in self._blocks(X):
             columns = self.columns(steps, X[rows, :])
@@ -92,7 +92,7 @@ class Whitening:
         return out
 
     def columns(self, steps: tuple[Array, ...], X: Array) -> Array:
-        """Kernel columns of some rows after applying `steps`, rows x rank."""
+        """Return kernel columns of some rows after applying `steps`, rows x rank."""
         columns = self.kernel.evaluate(X, self.points)
         for lower in steps:
             columns = arrays.whiten_rows(columns, lower)
@@ -105,7 +105,7 @@ class Whitening:
             progress.did(partial(share_of_work, rows, self.rank))
 
     def expand(self, theta: Array) -> Array:
-        """Coefficients of all basis points: those of the independent points, divided equally among their copies.
+        """Return the coefficients of all basis points, with those of independent points divided equally among copies.
 
         A point that depends on others only to working precision gets 0, as its column differs from that of the factor.
         """
@@ -119,7 +119,7 @@ class Whitening:
         return arrays.put(full, np.flatnonzero(shared), arrays.take(coef, self.owner[shared]))
 
     def contract(self, coef: Array) -> Array:
-        """The inverse of `expand`: weights of the whitened columns from coefficients of all basis points."""
+        """Return the inverse of `expand`: weights of the whitened columns from coefficients of all basis points."""
         if self.owner is not None:
             shared, total = self.owner >= 0, np.zeros((self.rank, coef.shape[1]))
             np.add.at(total, self.owner[shared], arrays.to_numpy(coef)[shared])
@@ -151,7 +151,7 @@ def whiten(kernel: Kernel, points: Array, K: Array, *, quick: bool = False) -> W
 
 
 def independent_rows(K: Array) -> np.ndarray:
-    """Numbers of rows of a kernel matrix on which all others depend linearly, to working precision."""
+    """Return the numbers of rows of a kernel matrix on which all others depend linearly, to working precision."""
     return arrays.pivoted_cholesky(0.5 * (K + K.T), smallest_pivot(K))[1]
 
 
@@ -174,7 +174,7 @@ def rounding_error(
     from_sums: bool = False,
     size: float = math.inf,
 ) -> float:
-    """Estimated rounding error of fitted and leave-one-out values.
+    """Return the estimated rounding error of fitted and leave-one-out values.
 
     It is relative to the spread of the targets, or to the values where these are larger.
 
@@ -238,6 +238,6 @@ def rounding_error(
 
 
 def lacks_dimensions(kernel: Kernel, points: Array, rank: int) -> bool:
-    """Whether points span fewer dimensions than they would about their mean: far from 0 the kernel loses some."""
+    """Return whether points span fewer dimensions than about their mean, as far from 0 the kernel loses some."""
     points = points - arrays.namespace(points).mean(points, axis=0)[None, :]
     return rank < len(independent_rows(kernel.evaluate(points, points)))

@@ -10,15 +10,15 @@ import numpy as np
 from .. import arrays, diagnose
 from ..progress import counted
 from ..tables import Column
-from ..tables.cells import numbers_rows
+from ..tables.cells import are_row_numbers
 from .facts import Facts
 from .markup import Chart, bar_table, escaped, html_table, listed, rounded, side_by_side
 
-LISTED = 15  # columns in a table, at most
-DRAWN = 6  # columns whose effects are shown
-MOST_VALUES = 7  # of a category
-MOST_CURVES = 4  # classes or targets in one chart, those with the largest effects
-CUT_OFF = 0.01  # share of the rows with the same extreme target, at least
+LISTED = 15  # A table lists at most this many columns.
+DRAWN = 6  # The effects of at most this many columns are shown.
+MOST_VALUES = 7  # At most this many values of a category are shown.
+MOST_CURVES = 4  # A chart shows at most this many classes or targets: those with the largest effects.
+CUT_OFF = 0.01  # At least this share of the rows has the same extreme target if it was cut off.
 KINDS = {"number": "numeric", "time": "dates", "ranks": "ordered", "category": "categorical", "ignored": "ignored"}
 
 
@@ -57,7 +57,7 @@ def effects_section(facts: Facts) -> str:
 
 
 def _effect(one: Any, names: list[str], ends: tuple[float, float], unit: float) -> str:
-    """A curve for a number, a table for a category or ranks."""
+    """Return a curve for a number, a table for a category or ranks."""
     effect = one.effect.reshape(len(one.effect), -1)
     if np.asarray(one.grid).dtype.kind == "f":
         label = f"change of {names[0]}" if len(names) == 1 else "change"
@@ -115,7 +115,7 @@ def data_section(facts: Facts) -> str:
 
 
 def _findings(facts: Facts, columns: list[Column]) -> Iterator[tuple[int, str, str]]:
-    """The missing cells of each column in the rows that the model keeps, its name and what is odd about it."""
+    """Yield the missing cells of each column in the rows that the model keeps, its name and what is odd about it."""
     X = np.zeros((0, sum(column.width for column in columns)))
     X = X if facts.kept is None else arrays.to_numpy(facts.kept.problem.X)
     known: dict[bytes, str] = {}
@@ -140,13 +140,13 @@ def _findings(facts: Facts, columns: list[Column]) -> Iterator[tuple[int, str, s
                 words.append("the same value in all rows: not useful")
             elif other != name:
                 words.append(f"the same as {other}")
-            elif column.kind == "number" and not missing and numbers_rows(cells[:, 0]):
+            elif column.kind == "number" and not missing and are_row_numbers(cells[:, 0]):
                 words.append("numbers the rows: drop it unless their order matters")
         yield missing, name, "; ".join(words)
 
 
 def _content(column: Column, cells: np.ndarray) -> bytes:
-    """The cells of a column; of a category, which rows have the same value, whatever its name."""
+    """Return the cells of a column; of a category, which rows have the same value, whatever its name."""
     if column.kind != "category":
         return cells.tobytes()
     _, first, codes = np.unique(np.argmax(cells, axis=1), return_index=True, return_inverse=True)
@@ -154,7 +154,7 @@ def _content(column: Column, cells: np.ndarray) -> bytes:
 
 
 def _cut_off(facts: Facts) -> Iterator[str]:
-    """Extreme values that many rows share, at least twice as many as any other value."""
+    """Yield extreme values that many rows share, at least twice as many as any other value."""
     if facts.loo is None or facts.classes:
         return
     for name, targets in zip(facts.outputs, facts.loo.actual.T, strict=True):

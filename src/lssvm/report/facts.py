@@ -11,11 +11,11 @@ from sklearn.base import is_classifier
 from .. import diagnose
 from ..arrays import NumericalError
 
-LARGEST_PATH = 3000  # rows of a dense model beyond which the path of C is not computed
-LARGEST_COLUMNS = 5e7  # rows times basis points, likewise
-SHOWN = ("X: column ", "missing ")  # starts of notes on ignored columns, pooled values and missing cells
-MOST_SOLUTIONS = 1500  # columns times members beyond which the importance of columns is not computed
-ALL_ROWS = 60  # columns times members up to which it uses 1000 rows
+LARGEST_PATH = 3000  # The path of C is computed for dense models of at most this many rows.
+LARGEST_COLUMNS = 5e7  # For other models, rows times basis points may be at most this.
+SHOWN = ("X: column ", "missing ")  # Notes on ignored columns, pooled values and missing cells start like this.
+MOST_SOLUTIONS = 1500  # Importance is computed for at most this product of columns and members.
+ALL_ROWS = 60  # Up to this product of columns and members, importance uses 1000 rows.
 
 
 class Facts:
@@ -55,17 +55,17 @@ class Facts:
         self.coverage = _known(diagnose.interval_coverage, model) if has_coverage else None
 
     def notes(self, about_columns: bool) -> list[str]:
-        """Notes of the program that read the table and warnings of the fit, less what the data section shows itself."""
+        """Return notes of the reading program and warnings of the fit, less those that the data section shows."""
         notes = [note for note in map(str, self.about.get("warnings", ())) if not note.startswith(SHOWN)]
         return [note for note in notes if note.startswith("column") == about_columns]
 
     def which(self, outputs: Iterable[int]) -> dict[str, list[str]]:
-        """The column of a table that names the outputs, if there are several."""
+        """Return the column of a table that names the outputs, if there are several."""
         return {"target": [self.outputs[output] for output in outputs]} if len(self.outputs) > 1 else {}
 
 
 def _known(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The result of a diagnostic; None if it does not apply."""
+    """Return the result of a diagnostic; None if it does not apply."""
     try:
         return function(*arguments)
     except (diagnose.NotKnown, NumericalError):

@@ -16,30 +16,30 @@ from typing import Any
 import numpy as np
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
-POINTS = 3000  # larger clouds are thinned; their extremes are kept
-Bar = tuple[str, float, str]  # its name, length and note
+POINTS = 3000  # Larger clouds are thinned; their extremes are kept.
+Bar = tuple[str, float, str]  # name, length and note of a bar
 
 
 def escaped(value: Any) -> str:
-    """Any value as escaped text; control characters, direction overrides and lone surrogates are replaced."""
+    """Return any value as escaped text; control characters, direction overrides and lone surrogates are replaced."""
     return html.escape(_UNPRINTABLE.sub("\ufffd", str(value)), quote=True)
 
 
 def shortened(value: str, length: int) -> str:
-    """A text of at most this length; of a longer one both ends, where similar names differ."""
+    """Return a text of at most this length; of a longer one both ends, where similar names differ."""
     tail = length // 3
     return value if len(value) <= length else f"{value[: length - 1 - tail]}…{value[len(value) - tail :]}"
 
 
 def rounded(value: float) -> str:
-    """A number with four significant digits; large numbers as integers."""
+    """Return a number with four significant digits; large numbers as integers."""
     if math.isnan(value):
         return "not defined"
     return f"{value:z.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:z.4g}"
 
 
 def html_table(columns: Mapping[str, Iterable[Any]], *, header: bool = True, of_rows: bool = False) -> str:
-    """A table of columns of text, integers and other numbers; the first column heads its lines.
+    """Return a table of columns of text, integers and other numbers; its first column holds row headers.
 
     A table of rows of the data can be sorted, and links lead to its lines by the numbers of the rows.
     """
@@ -59,23 +59,23 @@ def html_table(columns: Mapping[str, Iterable[Any]], *, header: bool = True, of_
 
 
 def formatted(values: Iterable[float], style: str) -> list[str]:
-    """Numbers in a given style for a column of a table, which otherwise has four significant digits."""
+    """Return the numbers in a given style for a column of a table, which otherwise has four significant digits."""
     return [format(value, style) for value in values]
 
 
 def _number_class(value: str) -> str:
-    """The class attribute of a cell that contains a number: its digits have one width."""
+    """Return the class attribute of a cell that contains a number: its digits have one width."""
     return ' class="n"' if re.fullmatch(r"-?[\d.]+(e[+-]?\d+)?( ?%)?( points)?", value) else ""
 
 
 def listed(lines: Sequence[str], style: str = "") -> str:
-    """A list; nothing if there are no lines."""
+    """Return a list; nothing if there are no lines."""
     kind = f' class="{style}"' if style else ""
     return f"<ul{kind}>" + "".join(f"<li>{escaped(line)}</li>" for line in lines) + "</ul>" if lines else ""
 
 
 def bar_table(header: tuple[str, str], rows: Sequence[Bar], ends: tuple[float, float] | None = None) -> str:
-    """A table of names, notes and bars from 0 (to the left if negative); names of any length fit on the page."""
+    """Return a table of names, notes and bars from 0 (to the left if negative); names of any length fit on the page."""
     values = [value for _, value, _ in rows] if ends is None else ends
     low, high = min(0.0, *values), max(0.0, *values)
     unit = 100.0 / ((high - low) or 1.0)
@@ -90,7 +90,7 @@ def bar_table(header: tuple[str, str], rows: Sequence[Bar], ends: tuple[float, f
 
 
 def side_by_side(charts: Sequence[str]) -> str:
-    """Charts in as many columns as fit on the page."""
+    """Return charts in as many columns as fit on the page."""
     return f'<div class="charts">{"".join(charts)}</div>'
 
 
@@ -98,7 +98,7 @@ def side_by_side(charts: Sequence[str]) -> str:
 class Chart:
     """One set of axes as inline SVG, which follows the light or dark colours of the page.
 
-    A layer is what stands before, between and after its points, which `svg` places once the ranges are known.
+    A layer holds the text before, between and after its points, which `svg` places once the ranges are known.
     """
 
     title: str
@@ -113,7 +113,7 @@ class Chart:
     left, right, top, bottom = 62, 14, 30, 44
 
     def line(self, x: np.ndarray, y: np.ndarray, dots: bool = False, style: str = "line c0") -> None:
-        """A curve, optionally with a dot at each value."""
+        """Draw a curve, optionally with a dot at each value."""
         self._layers.append((x, y, f'<path class="{style}" d="M', " L", '"/>'))
         if dots:
             self._dots(x, y, "dots big")
@@ -121,7 +121,7 @@ class Chart:
     def cloud(
         self, x: np.ndarray, y: np.ndarray, residuals: np.ndarray, shown: np.ndarray | None = None, style: str = "dots"
     ) -> None:
-        """Points; a large cloud is thinned to an even sample and the points with the largest residuals."""
+        """Draw points; a large cloud is thinned to an even sample and the points with the largest residuals."""
         rows = np.arange(len(x)) if shown is None else np.flatnonzero(shown)
         if len(rows) > POINTS:
             far = rows[np.argsort(-np.abs(residuals[rows]), kind="stable")[: POINTS // 3]]
@@ -134,23 +134,23 @@ class Chart:
             self._dots(x[rows], y[rows], style)
 
     def mark(self, x: float, y: float, label: str) -> None:
-        """A ring with a label at the chosen point."""
+        """Draw a ring with a label at the chosen point."""
         self.legend.append(("ring", label))
         self._circle(x, y, "ring", 6, label)
 
     def links(self, x: np.ndarray, y: np.ndarray, rows: Sequence[int]) -> None:
-        """Points that link to their lines in the table."""
+        """Draw points that link to their lines in the table."""
         for at, down, row in zip(x, y, rows, strict=True):
             label = f"row {row}: residual {down:.4g}"
             self._circle(at, down, "link", 5, label, f'<a href="#row-{row}" aria-label="{escaped(label)}">', "</a>")
 
     def guide(self, x: np.ndarray, *, slope: float) -> None:
-        """The line y = 0 or y = x over a range."""
+        """Draw the line y = 0 or y = x over a range."""
         ends = np.array([np.min(x), np.max(x)])
         self.line(ends, slope * ends, style="guide")
 
     def svg(self) -> str:
-        """The drawing, with a caption that explains the symbols."""
+        """Return the drawing, with a caption that explains the symbols."""
         x, y = (np.concatenate([np.ravel(layer[axis]) for layer in self._layers]) for axis in (0, 1))
         self._range_x = _range(np.log10(x) if self.log_x else x, self.box[:2], 0.0 if self.log_x else 0.04)
         self._range_y = _range(y, self.box[2:], 0.06)
@@ -169,7 +169,7 @@ class Chart:
         )
 
     def _dots(self, x: np.ndarray, y: np.ndarray, style: str) -> None:
-        """A cloud as one path of zero-length lines with round ends."""
+        """Draw a cloud as one path of zero-length lines with round ends."""
         self._layers.append((x, y, f'<path class="{style}" d="M', "h0M", 'h0"/>'))
 
     def _circle(self, x: float, y: float, style: str, radius: int, label: str, start: str = "", end: str = "") -> None:
@@ -186,7 +186,7 @@ class Chart:
         return self.height - self.bottom - (y - low) / (high - low) * (self.height - self.top - self.bottom)
 
     def _axes(self) -> str:
-        """Grid, numbers and names of the axes; the left margin gets room for the numbers."""
+        """Return the grid, numbers and names of the axes, after widening the left margin for the numbers."""
         beside, below = ticks(*self._range_y, 5), ticks(*self._range_x, 6)
         self.left = max(self.left, 28 + 7 * max((len(shown) for _, shown in beside), default=0))
         right, floor = self.width - self.right, self.height - self.bottom
@@ -213,7 +213,7 @@ class Chart:
 
 
 def _range(values: np.ndarray, ends: tuple[float | None, float | None], margin: float) -> tuple[float, float]:
-    """The range of an axis: the range of the values or the given ends, plus a margin."""
+    """Return the range of an axis: the range of the values or the given ends, plus a margin."""
     found = (np.min(values), np.max(values)) if np.isfinite(values).all() else (0.0, 1.0)
     low, high = (float(own) if end is None else end for own, end in zip(found, ends, strict=True))
     size = high - low
@@ -223,7 +223,7 @@ def _range(values: np.ndarray, ends: tuple[float | None, float | None], margin: 
 
 
 def ticks(low: float, high: float, count: int) -> list[tuple[float, str]]:
-    """About `count` round values between two ends, steps of 1, 2 or 5 times a power of 10, and as text.
+    """Return about `count` round values between two ends, steps of 1, 2 or 5 times a power of 10, and as text.
 
     The text has enough digits to distinguish them.
     """
@@ -241,7 +241,7 @@ def ticks(low: float, high: float, count: int) -> list[tuple[float, str]]:
 
 
 def _log_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Integer powers of 10 in a range of logarithms, at most 9; in a short range also 2 and 5 times these."""
+    """Return integer powers of 10 in a range of logarithms, at most 9; in a short range also 2 and 5 times these."""
     first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
     powers: list[float] = [*range(first, last + 1, max(1, math.ceil((last - first) / 8)))]
     if last - first < 2:

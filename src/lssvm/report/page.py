@@ -112,12 +112,12 @@ def _usage_section(facts: Facts) -> str:
 
 
 def _hash(text: str) -> str:
-    """The hash by which the content security policy of the page allows only its own style and script."""
+    """Return the hash by which the content security policy of the page allows only its own style and script."""
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
 def _page(heading: str, facts: Facts, sections: Sequence[tuple[str, str, str]]) -> str:
-    """The sections (id, heading, content) with a header, navigation and footer."""
+    """Return the sections (id, heading, content) with a header, navigation and footer."""
     links = body = ""
     for name, title, content in sections:
         links += f'<li><a href="#{name}">{escaped(title)}</a></li>'

@@ -15,12 +15,12 @@ from .markup import Chart, escaped, formatted, html_table, rounded, side_by_side
 
 SCORES = {"rmse": "RMSE", "mae": "mean absolute error", "r2": "R²", "largest": "largest error"}
 SCORES |= {"error_rate": "error rate", "log_loss": "log loss", "brier": "Brier score"}
-DRAWN = 4  # maximum number of outputs with their own charts
-MOST_CLASSES = 15  # in the confusion matrix and in the table of areas
-MOST_CURVES = 5  # in one chart
-FEW_CLASSES = 4  # up to which the confusion matrix fits beside the charts
-CURVE_POINTS = 300  # of one curve, at most
-LISTED = 10  # rows with the largest errors, at most
+DRAWN = 4  # At most this many outputs have their own charts.
+MOST_CLASSES = 15  # The confusion matrix and the table of areas show at most this many classes.
+MOST_CURVES = 5  # A chart shows at most this many curves.
+FEW_CLASSES = 4  # Up to this many classes, the confusion matrix fits beside the charts.
+CURVE_POINTS = 300  # A curve has at most this many points.
+LISTED = 10  # At most this many rows with the largest errors are listed.
 UNIT = np.array([0.0, 1.0])
 
 
@@ -38,11 +38,11 @@ def quality_section(facts: Facts) -> str:
 
 
 def _number_quality(facts: Facts) -> str:
-    counting = facts.loo.given > 0
+    positive = facts.loo.given > 0
     scores, charts = [], []
     for output, name in enumerate(facts.outputs):
-        actual, predicted = facts.loo.actual[counting, output], facts.loo.predicted[counting, output]
-        score = diagnose.number_scores(actual[:, None], predicted[:, None], facts.loo.given[counting])
+        actual, predicted = facts.loo.actual[positive, output], facts.loo.predicted[positive, output]
+        score = diagnose.number_scores(actual[:, None], predicted[:, None], facts.loo.given[positive])
         scores.append(score | {"largest": np.max(np.abs(actual - predicted))})
         if output < DRAWN:
             title, label = f"Predicted against actual: {name}", "leave-one-out prediction"
@@ -58,7 +58,7 @@ def _agreement_chart(title: str, label: str, actual: np.ndarray, predicted: np.n
 
 
 def _residuals_chart(facts: Facts, output: int) -> str:
-    """The residuals of one output, coloured by robust weight; the worst rows link to their lines in the table."""
+    """Return the residuals of one output, coloured by robust weight, with links from the worst rows to their lines."""
     rows = facts.loo
     name = f": {facts.outputs[output]}" if len(facts.outputs) > 1 else ""
     chart = Chart(f"Leave-one-out residuals{name}", "leave-one-out prediction", f"residual ({facts.unit})")
@@ -76,9 +76,9 @@ def _residuals_chart(facts: Facts, output: int) -> str:
 
 
 def _class_quality(facts: Facts) -> str:
-    counting = facts.loo.given > 0
-    weights = facts.loo.given[counting]
-    probability, codes = (array[counting] for array in facts.probability)
+    positive = facts.loo.given > 0
+    weights = facts.loo.given[positive]
+    probability, codes = (array[positive] for array in facts.probability)
     scores = html_table(_score_columns([diagnose.class_scores(probability, codes, weights)]))
     confusion = _confusion(facts, codes, np.argmax(probability, axis=1))
     areas, charts = _curves(facts, probability, codes, weights)
@@ -90,7 +90,7 @@ def _class_quality(facts: Facts) -> str:
 
 
 def _threshold_advice(facts: Facts) -> str:
-    """What other thresholds than that of `predict` would find of the rare class."""
+    """Return what other thresholds than that of `predict` would find of the rare class."""
     rare, name = facts.rare, f"“{escaped(facts.classes[facts.rare.code])}”"
     words = f"<code>predict</code> names the most probable class. If a missed row of {name} is as bad as k false "
     words += f"alarms, name it where its probability (<code>predict_proba(X)[:, {rare.code}]</code>, <code>lssvm "
@@ -101,7 +101,7 @@ def _threshold_advice(facts: Facts) -> str:
 
 
 def _confusion(facts: Facts, codes: np.ndarray, predicted: np.ndarray) -> str:
-    """The confusion matrix; of many classes, only the largest."""
+    """Return the confusion matrix; of many classes, only the largest."""
     counts = confusion_matrix(codes, predicted, labels=range(len(facts.classes)))
     sizes = counts.sum(axis=1)
     shown = sorted(np.argsort(-sizes, kind="stable")[:MOST_CLASSES])
@@ -113,7 +113,7 @@ def _confusion(facts: Facts, codes: np.ndarray, predicted: np.ndarray) -> str:
 
 
 def _curves(facts: Facts, probability: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> tuple[str, list[str]]:
-    """The areas under the curves of the largest classes, each against the rest, and charts of the curves."""
+    """Return the areas under the curves of the largest classes, each against the rest, and charts of the curves."""
     sizes = np.bincount(codes, minlength=len(facts.classes))
     largest = [c for c in np.argsort(-sizes, kind="stable") if 0 < sizes[c] < len(codes)]
     shown = [1] * (1 in largest) if len(facts.classes) == 2 else largest[:MOST_CLASSES]
@@ -150,7 +150,7 @@ def _reliability_chart(facts: Facts, probability: np.ndarray, codes: np.ndarray,
 
 
 def _score_columns(scores: Sequence[dict[str, float]]) -> dict[str, list[Any]]:
-    """Columns of a table for scores with the same names; the error rate is a percentage."""
+    """Return the columns of a table for scores with the same names; the error rate is a percentage."""
     style = {"error_rate": "{:.2%}".format}
     known = {name: words for name, words in SCORES.items() if name in scores[0]}
     return {words: [style.get(name, float)(score[name]) for score in scores] for name, words in known.items()}
@@ -197,7 +197,7 @@ def _sets_table(facts: Facts) -> str:
 
 # The worst rows -------------------------------------------------------------------------------------------------------
 def residuals_section(facts: Facts) -> str:
-    """The rows with the largest leave-one-out errors."""
+    """Return the rows with the largest leave-one-out errors."""
     if facts.loo is None:
         return ""
     words, worst, columns = _wrong_rows(facts) if facts.classes else _far_rows(facts)
@@ -211,7 +211,7 @@ def residuals_section(facts: Facts) -> str:
 
 
 def _far_rows(facts: Facts) -> tuple[str, np.ndarray, dict[str, Any]]:
-    """Words, the rows with the largest residuals, and the columns of their table."""
+    """Return a note, the rows with the largest residuals, and the columns of their table."""
     rows = facts.loo
     sizes, worst = _worst(rows.residuals)
     found = worst, np.argmax(sizes[worst], axis=1)
@@ -226,7 +226,7 @@ def _far_rows(facts: Facts) -> tuple[str, np.ndarray, dict[str, Any]]:
 
 
 def _wrong_rows(facts: Facts) -> tuple[str, np.ndarray, dict[str, Any]]:
-    """Words, the rows whose class is the least probable of those predicted wrongly, and the columns of their table."""
+    """Return a note, the wrongly predicted rows whose class was the least probable, and the columns of their table."""
     probability, codes = facts.probability
     own, predicted = probability[np.arange(len(codes)), codes], np.argmax(probability, axis=1)
     wrong = np.flatnonzero(predicted != codes)
@@ -244,7 +244,7 @@ def _wrong_rows(facts: Facts) -> tuple[str, np.ndarray, dict[str, Any]]:
 
 
 def _worst(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sizes of residuals in robust standard deviations, and the rows with the largest."""
+    """Return the sizes of residuals in robust standard deviations, and the rows with the largest."""
     scale = distances(residuals)[1]
     scale = np.where(scale > 0, scale, np.std(residuals, axis=0))  # if half of the residuals are equal
     sizes = np.abs(residuals) / np.where(scale > 0, scale, 1.0)
@@ -252,7 +252,7 @@ def _worst(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def distances(residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distance of each residual from the median of its output, and the robust standard deviation per output."""
+    """Return the distance of each residual from the median of its output, and the robust deviation per output."""
     far = np.abs(residuals - np.median(residuals, axis=0))
     return far, 1.4826 * np.median(far, axis=0)
 

@@ -14,12 +14,12 @@ from ..progress import counted
 from .facts import Facts
 from .markup import Chart, html_table, listed, rounded, side_by_side
 
-LISTED = 20  # maximum number of dropped columns that are named
+LISTED = 20  # At most this many dropped columns are named.
 TUNERS = {"KFold": "k-fold cross-validation", "Holdout": "the error on held-out rows", "LeaveOneOut": "leave-one-out"}
 
 
 def technical_section(facts: Facts) -> str:
-    """Settings, members, searches, checks and timings."""
+    """Return the settings, members, searches, checks and timings."""
     model, records = facts.model, _records(facts)
     rows = {"requested": " ".join(repr(model).split())}
     if not facts.is_stack:
@@ -48,7 +48,7 @@ def technical_section(facts: Facts) -> str:
 
 
 def _records(facts: Facts) -> dict[str, Any]:
-    """The records of the steps of a model, by their names."""
+    """Return the records of the steps of a model, by their names."""
     if facts.problems[0] is not None and not facts.is_stack:
         return dict(facts.problems[0].paths)
     record = getattr(facts.model, "path_", None)
@@ -56,7 +56,7 @@ def _records(facts: Facts) -> dict[str, Any]:
 
 
 def _stack_table(facts: Facts) -> str:
-    """The members of a stack, the heaviest first, with their weights and leave-one-out errors."""
+    """Return the members of a stack, the heaviest first, with their weights and leave-one-out errors."""
     if not facts.is_stack:
         return ""
     path, kept = facts.model.path_, iter(facts.members)  # the record also has the members of weight 0
@@ -80,7 +80,7 @@ def _stack_table(facts: Facts) -> str:
 
 
 def _kernel_words(kernel: Kernel) -> str:
-    """The kernel as it is written in Python, without the widths of its columns unless they are equal."""
+    """Return the kernel as it is written in Python, without the widths of its columns unless they are equal."""
     widths = [np.unique(arrays.to_numpy(leaf.sigma)) for leaf in kernel.leaves if np.ndim(leaf.sigma)]
     words = diagnose.kernel_words(kernel)
     if any(len(own) > 1 for own in widths):
@@ -89,7 +89,7 @@ def _kernel_words(kernel: Kernel) -> str:
 
 
 def _why_C(facts: Facts, records: dict[str, Any]) -> str:
-    """The value of C and how it was chosen; the chart shows the errors with other values."""
+    """Return the value of C and how it was chosen; the chart shows the errors with other values."""
     model = facts.model
     how = [f"chosen by {words}" for name, words in TUNERS.items() if records.get(name, {}).get("C") == model.C_]
     if model.C is not None:
@@ -100,7 +100,7 @@ def _why_C(facts: Facts, records: dict[str, Any]) -> str:
 
 
 def _classifier_words(facts: Facts, records: dict[str, Any]) -> dict[str, str]:
-    """The coding and the loss of a classifier, and the others that it was compared with."""
+    """Return the coding and the loss of a classifier, and the others that it was compared with."""
     if not hasattr(facts.model, "coding_"):
         return {}
     rows = {"coding": facts.model.coding_, "loss": facts.model.loss_}
@@ -113,7 +113,7 @@ def _classifier_words(facts: Facts, records: dict[str, Any]) -> dict[str, str]:
 
 
 def _basis_words(facts: Facts) -> str:
-    """The points of the basis: rows, other points, and the unit vectors that replace the rows of a linear model."""
+    """Return a description of the basis: rows, other points, or unit vectors instead of rows in a linear model."""
     points = [(member, arrays.to_numpy(member.support_vectors_)) for member, _ in facts.members]
     others = [member for member, own in points if not diagnose.are_unit_vectors(own)]
     units = f"the unit vectors of {counted(points[0][1].shape[1], 'column')}"
@@ -132,7 +132,7 @@ def _basis_words(facts: Facts) -> str:
 
 
 def _search_words(facts: Facts, records: dict[str, Any]) -> dict[str, str]:
-    """What the searches did, according to their records."""
+    """Return what the searches did, according to their records."""
     rows: dict[str, str] = {}
     search = records.get("LeaveOneOut")
     if search is not None:
@@ -149,7 +149,7 @@ def _search_words(facts: Facts, records: dict[str, Any]) -> dict[str, str]:
 
 
 def _path_charts(facts: Facts) -> Iterator[str]:
-    """The error against C, if known, and against the size of the basis, if a step recorded it."""
+    """Yield the error against C, if known, and against the size of the basis, if a step recorded it."""
     if facts.c_path is not None:
         error = "leave-one-out log loss" if facts.classes else f"leave-one-out RMSE ({facts.unit})"
         C = facts.model.C_

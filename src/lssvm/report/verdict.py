@@ -22,11 +22,11 @@ from .facts import Facts
 from .markup import bar_table, escaped, html_table, listed, rounded
 from .quality import distances
 
-LINEAR_ROWS = 2000  # the linear model is fitted to a sample of larger tables
-CLOSE = 0.06  # relative difference of mean losses (3 % of a root mean square) that is not worth mentioning
-RARELY = 0.9  # share of the constant's mistakes above which a classifier rarely names another class
-MANY_LIGHT = 0.1  # share of the rows of a classifier that may be down-weighted without a warning
-GRADES = (  # from this share of the constant's loss upwards
+LINEAR_ROWS = 2000  # The linear model of a larger table is fitted to a sample of this many rows.
+CLOSE = 0.06  # A smaller relative difference of mean losses (3 % of a root mean square) is not reported.
+RARELY = 0.9  # Above this share of the constant's mistakes, a classifier rarely names another class.
+MANY_LIGHT = 0.1  # Up to this share of the rows of a classifier may be down-weighted without a warning.
+GRADES = (  # Each grade applies from this share of the constant's loss upwards.
     (0.98, "These columns do not predict {}."),
     (0.85, "These columns predict {} only weakly."),
     (0.4, "The model predicts {} moderately well."),
@@ -76,14 +76,14 @@ class Predictions:
 
 
 def model_predictions(facts: Facts) -> Predictions:
-    """Those of the model itself."""
+    """Return the predictions of the model itself."""
     rows = np.flatnonzero(facts.loo.given > 0)
     actual, predicted, probability = (values[rows] for values in _loo_predictions(facts.model))
     return Predictions("this model", facts.kind, actual, predicted, facts.loo.given[rows], rows, probability)
 
 
 def _loo_predictions(model: Any) -> tuple[Any, Any, Any]:
-    """Actual and predicted targets, or class numbers, (rows, outputs) each, and the probabilities of classes."""
+    """Return actual and predicted targets, or class numbers, (rows, outputs) each, and the probabilities of classes."""
     if hasattr(model, "classes_"):
         probability, codes = diagnose.loo_probabilities(model)
         return codes[:, None], np.argmax(probability, axis=1)[:, None], probability
@@ -92,10 +92,10 @@ def _loo_predictions(model: Any) -> tuple[Any, Any, Any]:
 
 
 def constant_predictions(own: Predictions, groups: np.ndarray | None = None) -> Predictions:
-    """The mean (of robust models: the median, without weights) of the other rows; the most frequent class of all rows.
+    """Return the mean (robust models: the unweighted median) of the other rows; for classes, the most frequent one.
 
-    With groups, the other rows are those of other groups. Of two classes of the same size, the other one would always
-    be the most frequent without a row.
+    With groups, the other rows are those of other groups. The most frequent class is that of all rows: of two classes
+    of the same size, the other class would always be the most frequent once a row is left out.
     """
     actual, w = own.actual, own.weights[:, None]
     if own.kind == "wrong":
@@ -120,9 +120,10 @@ def constant_predictions(own: Predictions, groups: np.ndarray | None = None) -> 
 
 
 def linear_predictions(facts: Facts) -> Predictions | None:
-    """Those of a linear model with its own C, of columns in units of their spread.
+    """Return the predictions of a linear model with its own C, of columns in units of their spread.
 
-    None if the model is linear itself, keeps no rows or has a precomputed kernel, or if the sample has one class.
+    The result is None if the model is linear itself, keeps no rows or has a precomputed kernel, or if the sample has
+    only one class.
     """
     kept = facts.kept
     if kept is None or isinstance(facts.model.kernel_, kernels.Linear):
@@ -156,7 +157,7 @@ def linear_predictions(facts: Facts) -> Predictions | None:
 
 
 def rare_precisions(of: Predictions, code: int) -> Predictions:
-    """For each row of a class, the precision of naming it for all rows with at least the same probability of it.
+    """Return, for each row of a class, the precision of naming the class in all rows where it is as probable.
 
     Their mean is the average precision.
     """
@@ -200,13 +201,13 @@ def _verdict(words: str) -> str:
 
 
 def _relative(losses: np.ndarray, constant: Predictions) -> Any:
-    """Losses relative to those of the constant, averaged over the outputs that vary."""
+    """Return losses relative to those of the constant, averaged over the outputs that vary."""
     varying = constant.mean_loss > 0
     return np.mean(losses[..., varying] / constant.mean_loss[varying], axis=-1)
 
 
 def _words(facts: Facts, own: Predictions, constant: Predictions, linear: Predictions | None) -> str:
-    """The error of the model, beside those of the constant and of a linear model."""
+    """Return the error of the model, beside those of the constant and of a linear model."""
     gain = 0 if linear is None else _gain(own, linear, constant)
     beside = _beside(gain)
     if facts.classes:
@@ -229,7 +230,7 @@ def _words(facts: Facts, own: Predictions, constant: Predictions, linear: Predic
 
 
 def _rare_words(facts: Facts, compared: Sequence[Predictions]) -> str:
-    """How well the rare class is found, beside a linear model if there is one, and a constant."""
+    """Return how well the rare class is found, beside a linear model if there is one, and a constant."""
     rare, best, (own, *linear, constant) = facts.rare, facts.rare.best, compared
     text = f" Class “{facts.classes[rare.code]}” has only {rare.share:.1%} of the rows, so average precision matters "
     text += f"more: {own.shown[0]}, and {constant.shown[0]} for a constant."
@@ -254,7 +255,7 @@ def _less(own: Predictions, other: Predictions) -> str:
 
 
 def _gain(own: Predictions, linear: Predictions, constant: Predictions) -> int:
-    """1 if a linear model is worse, -1 if it is better, 0 if the difference is small or due to chance."""
+    """Return 1 if a linear model is worse, -1 if it is better, 0 if the difference is small or due to chance."""
     share, noise = _relative(own.mean_loss, constant), 0.0
     gain = _relative(linear.mean_loss, constant) - share
     if linear.rows is not None and own.rows is not None:
@@ -265,7 +266,7 @@ def _gain(own: Predictions, linear: Predictions, constant: Predictions) -> int:
 
 
 def _errors_table(facts: Facts, compared: Sequence[Predictions]) -> str:
-    """The errors of the models: as bars, or as a table if there are several targets."""
+    """Return the errors of the models: as bars, or as a table if there are several targets."""
     measure = MEASURES[compared[0].kind]
     if len(compared[0].error) == 1:
         return bar_table(("predicted by", measure), [(one.name, float(one.error[0]), one.shown[0]) for one in compared])
@@ -292,13 +293,13 @@ def cautions(facts: Facts) -> Iterator[str]:
     if facts.loo is not None:
         yield from _outliers(facts)
     if facts.coverage is not None:
-        for asked, shares in zip(facts.coverage.asked, facts.coverage.observed, strict=True):
-            for share in shares[asked - shares > 3 * math.sqrt(asked * (1 - asked) / facts.coverage.rows)]:
-                yield f"Prediction intervals that should contain {asked:.0%} of the rows contain only {share:.1%}."
+        for nominal, shares in zip(facts.coverage.asked, facts.coverage.observed, strict=True):
+            for share in shares[nominal - shares > 3 * math.sqrt(nominal * (1 - nominal) / facts.coverage.rows)]:
+                yield f"Prediction intervals that should contain {nominal:.0%} of the rows contain only {share:.1%}."
 
 
 def _chooses_widths(member: Any) -> bool:
-    """Whether leave-one-out chose one width for each column of a model that is not a stack."""
+    """Return whether leave-one-out chose one width for each column of a model that is not a stack."""
     if not member.fitted_.is_least_squares:
         return "one width per column" in (getattr(member, "path_", None) or {}).get("plan", ())
     problem = member.fitted_.problem

@@ -12,7 +12,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays, progress
 from ..kernels import Kernel
-from ..problem import Problem, Step
+from ..problem import Problem, Step, held_out_rows
 from ..progress import counted
 from ..rules import Count, Rule, Seed, shown
 from ..system import iterative
@@ -23,20 +23,20 @@ from ..tune.leave_one_out import tuned
 from ..tune.widths import Candidate, Criterion, WidthSearch
 from .common import check_found, kernel_rows, provisional
 
-SIZES = (500, 1000, 2000)  # sizes of `Random()`; the first two are compared
-GAINS = (0.03, 0.05)  # relative decrease of the RMS leave-one-out residual needed for the second and the third
-MOST_WORK = 1.5e11  # largest rows * n^2: near it, 36,000 x 8 rows took 140 seconds of one aarch64 core
-SAMPLE_ROWS = 5000  # number of rows on which the sizes are compared
+SIZES = (500, 1000, 2000)  # These are the sizes of `Random()`; the first two are compared.
+GAINS = (0.03, 0.05)  # The second and third size must lower the RMS leave-one-out residual by these shares.
+MOST_WORK = 1.5e11  # rows * n^2 is at most this: near it, 36,000 x 8 rows took 140 seconds of one aarch64 core.
+SAMPLE_ROWS = 5000  # The sizes are compared on this many rows.
 # RACE was chosen by the errors and times of four splits of the two data sets in docs/benchmarks.md. PATIENCE is
 # generous: on four tables of 6000 to 20,000 rows, 20 and 50 gave the same errors.
-RACE = 16  # number of scores of each kernel of a `Choice` before one of them is selected
-SURE = 2.0  # number of standard errors by which a kernel has to be better on the held-out rows
-PATIENCE = 50  # number of moves without improvement on the held-out rows
-RATE = 0.05  # of Adam
+RACE = 16  # Each kernel of a `Choice` gets this many scores before one of them is selected.
+SURE = 2.0  # A kernel must be better on the held-out rows by this many standard errors.
+PATIENCE = 50  # The search ends after this many moves without improvement on the held-out rows.
+RATE = 0.05  # This is the learning rate of Adam.
 
 
 def as_points(points: Any) -> np.ndarray:
-    """The row numbers or points as a NumPy array; ValueError if they are neither."""
+    """Return the row numbers or points as a NumPy array; ValueError if they are neither."""
     try:
         values = np.asarray(arrays.to_numpy(points))
     except ValueError:
@@ -172,7 +172,7 @@ class Random(Step):
 
 
 def size_that_pays(gain: float, rows: int) -> int:
-    """Size of a random basis for so many rows, if the second size reduces the leave-one-out residual by `gain`."""
+    """Return the size of a random basis for this number of rows, if the second size lowers the residual by `gain`."""
     level = sum(gain >= least for least in GAINS)
     return max([min(SIZES[0], rows), *(n for n in SIZES[1 : level + 1] if n <= rows and rows * n * n <= MOST_WORK)])
 
@@ -211,7 +211,7 @@ class RandomlyPivoted(Step):
 
 
 def randomly_pivoted(problem: Problem, n: int, draw: np.random.RandomState) -> np.ndarray:
-    """At most n rows, chosen by randomly pivoted Cholesky, of a problem whose kernel is known."""
+    """Return at most n rows, chosen by randomly pivoted Cholesky, of a problem whose kernel is known."""
     kernel, rows = problem.kernel, problem.rows
 
     def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
@@ -283,9 +283,9 @@ class Learned(Step):
 
     Notes
     -----
-    A tenth of the rows is held out. The sample has at most max(2000, 5 n) of the other rows, or all of them if the
-    arrays are not NumPy arrays. ``path_`` holds ``scores`` (mean squared residual of the held-out rows, beginning with
-    the start) and ``chosen`` (the number of moves that were kept).
+    A tenth of the rows, or of their groups, is held out. The sample has at most max(2000, 5 n) of the other rows, or
+    all of them if the arrays are not NumPy arrays. ``path_`` holds ``scores`` (mean squared residual of the held-out
+    rows, beginning with the start) and ``chosen`` (the number of moves that were kept).
 
     Examples
     --------
@@ -306,6 +306,9 @@ class Learned(Step):
             raise ValueError("Learned moves points, which kernels.Precomputed does not have: use e.g. Random.")
         draw = check_random_state(self.random_state)
         order, seed = draw.permutation(problem.rows), draw.randint(2**31)
+        names = () if problem.row_groups is None else np.unique(problem.row_groups[order])
+        held = held_out_rows(problem, 0.1, seed) if len(names) > 2 else np.sort(order[: -(-len(order) // 10)])
+        rest = order[~np.isin(order, held)]
         candidates = np.sort(order[: max(5000, 10 * self.n)])
         kernel, descents = problem.kernel, []
         kernels = kernel.parts if kernel.is_choice else [kernel]
@@ -315,7 +318,7 @@ class Learned(Step):
                 known = known.replace(weights=known.solve().weights, robust=None)
             rows = randomly_pivoted(known.with_basis().subset(candidates), self.n, np.random.RandomState(seed))
             check_found(self, rows)
-            descents.append(self._descend(known.with_basis(candidates[rows]), kernel, problem.C, order))
+            descents.append(self._descend(known.with_basis(candidates[rows]), kernel, problem.C, held, rest))
         # the best kernel for rows may not be the best for optimised points: each kernel of a choice takes a few steps
         first = min(RACE, self.steps + 1) if len(kernels) > 1 else 1
         trails = [list(islice(descent, first)) for descent in descents]
@@ -334,9 +337,8 @@ class Learned(Step):
             warn_at_edge([learned])
         return learned.replace(asked=problem.asked or (problem.kernel, problem.C))
 
-    def _descend(self, known: Problem, asked: Kernel, C: float | None, order: np.ndarray) -> Iterator[Bunch]:
-        """Losses of the held-out rows and their mean, leave-one-out error, kernel and points after every move."""
-        held, rest = np.sort(order[: -(-len(order) // 10)]), order[-(-len(order) // 10) :]
+    def _descend(self, known: Problem, requested: Kernel, C: float | None, held: Any, rest: Any) -> Iterator[Bunch]:
+        """Yield the losses of held-out rows, their mean, the leave-one-out error, kernel and points after each move."""
         sample = np.sort(rest[: max(2000, 5 * self.n)] if arrays.is_numpy(known.X) else rest)
         points = known.kernel.basis_points(known.X, np.asarray(known.support)) + 0.0
         if len(sample) < 3:  # too few rows for leave-one-out: the points stay
@@ -345,7 +347,7 @@ class Learned(Step):
         inputs, targets, weights = (arrays.take(a, held) for a in (known.X, known.y, known.weights))
         spread, part = known.spreads.values, known.subset(sample)
         start = Candidate(known.kernel, float(known.C or 1.0))
-        search = WidthSearch(Criterion(part.replace(C=C), spread), asked, start, many=True)
+        search = WidthSearch(Criterion(part.replace(C=C), spread), requested, start, many=True)
         matters = np.any(np.isfinite(search.logs), axis=0) | (len(search.logs) == 0)  # columns that are not dropped
         scale = arrays.like(spread * matters, known.X)
         x, in_points, in_variables = search.origin, Adam(), Adam()
@@ -368,7 +370,7 @@ class Learned(Step):
 
 
 def _winner(trails: list[list[Bunch]]) -> int:
-    """The trail with the lowest score; among those not significantly different from it, the one with the best end.
+    """Return the trail with the lowest score or, of those not significantly different, the one with the best end.
 
     There is a leave-one-out residual for every row of the sample, many more than there are held-out rows.
     """
@@ -383,7 +385,7 @@ def _winner(trails: list[list[Bunch]]) -> int:
 
 
 def _weighted_squares(residuals: Any, weights: Any) -> np.ndarray:
-    """Squared residuals of every row, summed over the outputs, times its weight relative to the mean weight."""
+    """Return squared residuals of every row, summed over the outputs, times its weight relative to the mean weight."""
     values, weights = arrays.to_numpy(residuals), arrays.to_numpy(weights)
     return np.asarray((values * values).sum(axis=1) * weights / weights.mean())
 
@@ -395,7 +397,7 @@ class Adam:
         self.count, self.mean, self.square = 0, 0.0, 0.0
 
     def step(self, gradient: Any) -> Any:
-        """The step to subtract from the variables."""
+        """Return the step to subtract from the variables."""
         self.count += 1
         self.mean = 0.9 * self.mean + 0.1 * gradient
         self.square = 0.999 * self.square + 0.001 * gradient * gradient

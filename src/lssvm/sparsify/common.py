@@ -14,7 +14,7 @@ from ..tune.leave_one_out import tuned
 
 
 def provisional(problem: Problem, *, supervised: bool = False) -> Problem:
-    """The problem with a kernel (if `supervised`, also C) for selection; values left at None are tuned on 500 rows."""
+    """Return the problem with a kernel (if `supervised`, also C) for selection, tuned on 500 rows if left at None."""
     if not problem.kernel.is_free and (problem.C is not None or not supervised):
         return problem
     rows = problem.rows
@@ -24,7 +24,7 @@ def provisional(problem: Problem, *, supervised: bool = False) -> Problem:
 
 
 def kernel_rows(kernel: Kernel, problem: Problem, rows: np.ndarray, columns: np.ndarray, out: Any = None) -> np.ndarray:
-    """Kernel values between rows of the problem, written into `out` if given."""
+    """Return kernel values between rows of the problem, written into `out` if given."""
     inputs, points = arrays.take(problem.X, rows), kernel.basis_points(problem.X, columns)
     if out is None:
         return arrays.to_numpy(kernel.evaluate(inputs, points))
@@ -63,9 +63,9 @@ class ValidatedStep(Step):
 
 
 def prepared(problem: Problem, refit: bool) -> tuple[Problem, np.ndarray]:
-    """The problem with its kernel chosen, and the weights of the rows, including robust weights.
+    """Return the problem with its kernel chosen, and the weights of the rows, including robust weights.
 
-    The programmes do not depend on C: if a model is fitted afterwards, C is chosen then.
+    The convex programmes do not depend on C: if a model is fitted afterwards, C is chosen then.
     """
     problem = problem.replace(coefficients=None)
     if problem.kernel.is_free or problem.robust is not None:
@@ -78,7 +78,7 @@ def prepared(problem: Problem, refit: bool) -> tuple[Problem, np.ndarray]:
 
 
 def divided(step: Any, problem: Problem, validated: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, Any]:
-    """The training and validation rows, and the basis without the latter, as row numbers (or None) and as points.
+    """Return the training and validation rows, and the basis without the latter as row numbers (or None) and points.
 
     If `validated`, the validation rows are those given, or a random share; else there are none.
     """
@@ -103,7 +103,7 @@ def divided(step: Any, problem: Problem, validated: bool) -> tuple[np.ndarray, n
 
 
 def best_on_path(residuals: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Errors at the breakpoints of a path, and the place and value of the smallest error.
+    """Return errors at the breakpoints of a path, and the place and value of the smallest error.
 
     The residuals (breakpoints x values) are affine between the breakpoints, so that their weighted sum of squares is
     a parabola. The place 2.3, for example, lies between the breakpoints 2 and 3.
@@ -120,7 +120,7 @@ def best_on_path(residuals: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray
 
 
 def with_solution(problem: Problem, coef: np.ndarray, intercept: np.ndarray, weights: Any, **basis: Any) -> Problem:
-    """The problem with the coefficients that a programme has found on a basis."""
+    """Return the problem with the coefficients that a convex programme has found on a basis."""
     coefficients = arrays.like(coef, problem.X), arrays.like(intercept, problem.X)
     weights = arrays.like(weights, problem.weights)
     return problem.with_basis(**basis, coefficients=coefficients, weights=weights, robust=None)

@@ -18,14 +18,14 @@ from ..tune.choose_C import best_C
 from .common import VALIDATION, ValidatedStep, best_on_path, divided, prepared, with_solution
 from .max_variation import Blocks, Piece, Structure, component_blocks, solver_package
 
-LAST_RHO = 1e-3  # the grid ends at this multiple of the first rho
-LAST_PIECE = 1e-5  # the whole path ends at this multiple of the first rho
-GRID = 30  # number of values of rho: a factor of 1.27 apart, and the pieces about the best one are followed exactly
+LAST_RHO = 1e-3  # The grid ends at this multiple of the first rho.
+LAST_PIECE = 1e-5  # The whole path ends at this multiple of the first rho.
+GRID = 30  # This many values of rho are a factor of 1.27 apart; pieces about the best are followed exactly.
 # Relative increase of the validation error that is accepted for fewer inputs. On 24 draws of `datasets.make_additive`,
 # 0.05 to 0.3 find exactly the relevant inputs, and 0 adds others in 3 draws; on 19 real sets, 0.1 keeps 3.7 inputs
 # instead of 5.9 (with 0), and the test error is 1.8 % larger.
 FEWER = 0.1
-SMALL = 1e-2  # components that cannot be 0 are dropped below this multiple of the largest maximal variation
+SMALL = 1e-2  # Components that cannot be 0 are dropped below this share of the largest maximal variation.
 
 
 HeldOut = Annotated[Any, VALIDATION | Rule("None with refit=True", lambda value: value is None)]
@@ -154,7 +154,7 @@ class Components(ValidatedStep):
 def _refit_score(
     given: Problem, problem: Problem, weights: np.ndarray, held_out: np.ndarray, numbers: np.ndarray
 ) -> Callable[[np.ndarray], float]:
-    """The score of the ordinary model on a set of kept components, computed once for each set.
+    """Return the score of the ordinary model on a set of kept components, computed once for each set.
 
     It is the mean squared error on the validation rows, or the mean squared leave-one-out residual of all rows.
     """
@@ -199,7 +199,7 @@ class _Search:
         self.t.append(self.blocks.each(np.max([piece.at(rho)[1] for piece in pieces], axis=0)))
 
     def coefficients(self, rho: float, pieces: list[Piece]) -> tuple[np.ndarray, np.ndarray]:
-        """z and b of all outputs."""
+        """Return z and b of all outputs."""
         z = np.column_stack([piece.at(rho)[0] for piece in pieces])
         return z, np.array([s.intercept(column) for s, column in zip(self.structures, z.T, strict=True)])
 
@@ -216,7 +216,7 @@ class _Search:
 
     # Choices
     def by_validation(self) -> tuple[int, list[Piece]]:
-        """The index of the rho with the smallest validation error on the exact pieces (eq. 28), and its pieces."""
+        """Return the index of the rho with the smallest validation error on the exact pieces (eq. 28), and these."""
         start = self.largest_rho or 1.0
         found = [self.solve(start)]
         for pieces, lower, _ in self._pieces(start, LAST_PIECE * start):
@@ -235,7 +235,7 @@ class _Search:
         return chosen, found[chosen]
 
     def by_refit(self, score: Callable[[np.ndarray], float]) -> int:
-        """The index of the rho whose kept components give the best ordinary model."""
+        """Return the index of the rho whose kept components give the best ordinary model."""
         start = self.largest_rho
         for rho in np.geomspace(start, LAST_RHO * start, GRID) if start > 0 else [1.0]:
             self.solve(rho)
@@ -250,7 +250,7 @@ class _Search:
         return int(fewest[np.argmin(scores[fewest])])
 
     def _pieces(self, high: float, low: float) -> Iterator[tuple[list[Piece], float, float]]:
-        """The affine pieces of all outputs between two values of rho, from the larger to the smaller one."""
+        """Yield the affine pieces of all outputs between two values of rho, from the larger to the smaller one."""
         if high <= low:
             return
         paths = [structure.pieces(high, low) for structure in self.structures]
@@ -263,7 +263,7 @@ class _Search:
             high = end
 
     def record(self, chosen: int, numbers: np.ndarray) -> Bunch:
-        """The contents of `path_`, by decreasing rho."""
+        """Return the contents of `path_`, by decreasing rho."""
         order = np.argsort(-np.array(self.rho), kind="stable")
         kept = self.kept
         return Bunch(
@@ -276,6 +276,6 @@ class _Search:
 
 
 def _restricted(kernel: Kernel, active: np.ndarray) -> Additive:
-    """The additive kernel on some of its components."""
+    """Return the additive kernel on some of its components."""
     assert isinstance(kernel, Additive)
     return Additive(kernel.kernel, kernel.groups, active=np.asarray(active))

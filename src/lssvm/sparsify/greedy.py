@@ -80,7 +80,7 @@ class FeatureVectors(Step):
         return problem.with_basis(support, paths={**problem.paths, type(self).__name__: path})
 
     def _exact(self, kernel: Kernel, problem: Problem, limit: int, error: float) -> tuple[np.ndarray, np.ndarray]:
-        """By deflation: E = K - K_XS K_SS^-1 K_SX, gain_j = sum_i (E_ij^2/k_ii)/E_jj, then E -= E_j E_j'/E_jj."""
+        """Choose by deflation: E = K - K_XS K_SS^-1 K_SX, gain_j = sum_i (E_ij^2/k_ii)/E_jj, E -= E_j E_j'/E_jj."""
         rows = problem.rows
         E = kernel_rows(kernel, problem, rows, rows)
         diagonal = E.diagonal().copy()
@@ -102,7 +102,7 @@ class FeatureVectors(Step):
         return rows[support], np.array(errors)
 
     def _stochastic(self, kernel: Kernel, problem: Problem, limit: int, error: float) -> tuple[np.ndarray, np.ndarray]:
-        """The same gain for a few random candidates of each step, averaged over a sample of rows.
+        """Return the same gain for a few random candidates of each step, averaged over a sample of rows.
 
         Their errors follow from a Cholesky factor (`lower`) of the chosen rows, and from its columns for the sample.
         """
@@ -185,7 +185,7 @@ class Forward(Step):
         return problem.with_basis(pool[support[:size]], paths={**problem.paths, type(self).__name__: path})
 
     def _select(self, problem: Problem, sample: np.ndarray, pool: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Positions in the pool in the order of selection, and the leave-one-out error after each.
+        """Return positions in the pool in the order of selection, and the leave-one-out error after each.
 
         The columns U of all candidates are kept deflated by the whitened columns chosen so far. With Q the orthonormal
         columns of [A; sqrt(lam) I] and residuals r, candidate j with the scaled column a_j = U_j/sqrt(E_jj) reduces the

@@ -21,7 +21,7 @@ from ..tune.choose_C import mean_loss
 from ..tune.leave_one_out import tuned
 from .common import kernel_rows
 
-Choice = Callable[[np.ndarray, np.ndarray], np.ndarray | None]  # of rows to keep, from their residuals and numbers
+Choice = Callable[[np.ndarray, np.ndarray], np.ndarray | None]  # chooses the rows to keep
 
 
 class _Columns(Step):
@@ -219,7 +219,7 @@ class Adaline(_Columns):
 
 
 def _descended(step: AdaPinv | Adaline, problem: Problem, keep: Choice) -> tuple[np.ndarray, np.ndarray]:
-    """Bias and coefficients after Adaline's batch steps, and the rows that they belong to.
+    """Return bias and coefficients after Adaline's batch steps, and the rows that they belong to.
 
     After every step, `keep` gets the residuals and numbers of these rows, and returns a mask of those to keep.
     """
@@ -247,7 +247,7 @@ def _descended(step: AdaPinv | Adaline, problem: Problem, keep: Choice) -> tuple
 
 
 def kkt_system(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """[[0, 1'], [1, K + V^-1/C]] and [0; y] of the rows with positive weight."""
+    """Return [[0, 1'], [1, K + V^-1/C]] and [0; y] of the rows with positive weight."""
     rows = problem.rows
     n = len(rows)
     A = np.ones((n + 1, n + 1))
@@ -259,7 +259,7 @@ def kkt_system(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _echelon_columns(A: np.ndarray, tol: float) -> np.ndarray:
-    """Columns with a pivot above tol in Gaussian elimination, in order; the bias is always kept and not among them."""
+    """Return the columns with a pivot above tol in Gaussian elimination, in order, without the bias (always kept)."""
     M = A.copy()
     row, kept = 0, []
     for column in range(M.shape[1]):
@@ -278,7 +278,7 @@ def _echelon_columns(A: np.ndarray, tol: float) -> np.ndarray:
 
 
 def _dense(step: Step, problem: Problem) -> Problem:
-    """The problem with all hyper-parameters chosen; its basis must consist of all rows, from which the step chooses."""
+    """Return the problem with all hyper-parameters chosen; its basis must be all rows, from which the step chooses."""
     problem = tuned(problem)
     if not problem.is_dual or problem.reduced:
         remedy = "put it before other sparsifiers in steps"
@@ -287,7 +287,7 @@ def _dense(step: Step, problem: Problem) -> Problem:
 
 
 def _keep(problem: Problem, value: np.ndarray, fraction: float) -> Problem:
-    """The reduced problem on the rows with the largest values."""
+    """Return the reduced problem on the rows with the largest values."""
     count = max(2, len(value) - int(fraction * len(value)))
     return _reduced(problem, problem.rows[np.argsort(-value, kind="stable")[:count]])
 

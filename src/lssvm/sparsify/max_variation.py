@@ -15,10 +15,10 @@ from ..arrays import cached_property
 from ..kernels import Additive, Kernel, pick_columns
 from .parametric import Optimum, Parametric, Unsettled
 
-CUT = 1e-10  # relative to a kernel's size: smaller eigenvalues need coefficients too large for its rounding errors
-SMALLEST = 1e-7  # relative to the largest kernel: below, CUT leaves only the largest functions of a component
+CUT = 1e-10  # Smaller eigenvalues, relative to a kernel's size, need coefficients too large for its rounding errors.
+SMALLEST = 1e-7  # For kernels below this share of the largest, CUT leaves only a component's largest functions.
 
-FIRST = 1e-5  # the path begins at this share of rho below the first one
+FIRST = 1e-5  # The path begins at this share of rho below the first one.
 
 
 # The components ------------------------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ class Blocks:
     number: np.ndarray  # for every component of the kernel, its index here
 
     def each(self, t: np.ndarray) -> np.ndarray:
-        """The maximal variations of all components of the kernel."""
+        """Return the maximal variations of all components of the kernel."""
         return (t / np.bincount(self.number, minlength=len(t)))[self.number]
 
     @property
@@ -49,7 +49,7 @@ class Blocks:
         return [slice(int(end) - block.shape[1], int(end)) for end, block in zip(ends, self.Q, strict=True)]
 
     def alpha(self, z: np.ndarray) -> np.ndarray:
-        """The coefficients of least norm that give z."""
+        """Return the coefficients of least norm that give z."""
         if self.basis is not None:
             return self.A @ z[self.places[0]]
         size = np.linalg.norm(self.A, axis=0)  # columns may have any unit
@@ -57,7 +57,7 @@ class Blocks:
 
 
 def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train: np.ndarray) -> Blocks:
-    """Q_l for the rows `train` of X and for the other rows, with the basis `points`."""
+    """Return Q_l for the rows `train` of X and for the other rows, with the basis `points`."""
     seen: dict[tuple[bytes, bytes], int] = {}
     number: list[int] = []
     parts: list[tuple[Kernel, np.ndarray, np.ndarray]] = []
@@ -89,7 +89,7 @@ def component_blocks(kernel: Additive, X: np.ndarray, points: np.ndarray, train:
 
 
 def _orthonormal(phi: np.ndarray, factor: np.ndarray, train: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A component phi factor'alpha, 1'alpha = 0, as Q z with Q orthonormal on the training rows; and A, z = A'alpha.
+    """Return a component phi factor'alpha, 1'alpha = 0, as Q z with Q orthonormal on the training rows; A, z = A'alpha.
 
     Directions dominated by rounding errors are dropped.
     """
@@ -102,7 +102,7 @@ def _orthonormal(phi: np.ndarray, factor: np.ndarray, train: np.ndarray) -> tupl
 
 
 def _shared_blocks(K: list[np.ndarray], train: np.ndarray, number: np.ndarray) -> Blocks:
-    """Blocks of components that share alpha, from their kernel matrices.
+    """Return blocks of components that share alpha, from their kernel matrices.
 
     If directions that are small in one component alone were dropped, that component would not be K_l alpha.
     """
@@ -130,7 +130,7 @@ def _check_sizes(K: list[np.ndarray], numbers: list[int]) -> None:
 
 
 def _reproduced(blocks: Blocks, features: list[tuple[np.ndarray, np.ndarray]]) -> bool:
-    """Whether alpha reproduces the components for some z: dropped directions may be small in the kernel alone."""
+    """Return whether alpha reproduces the components for some z: the kernel alone may make dropped directions small."""
     z = np.random.RandomState(0).standard_normal((blocks.A.shape[1],))
     alpha = blocks.alpha(z)
     for (phi, factor), Q, place in zip(features, blocks.Q, blocks.places, strict=True):
@@ -156,7 +156,7 @@ class Piece:
     active: list[int]
 
     def at(self, rho: float) -> tuple[np.ndarray, np.ndarray]:
-        """z and t at rho."""
+        """Return z and t at rho."""
         place = np.array([1.0, rho - self.rho])
         return self.z @ place, np.maximum(self.t @ place, 0.0)
 
@@ -224,11 +224,11 @@ class Structure:
         return 0.0
 
     def intercept(self, z: np.ndarray) -> float:
-        """The intercept b for z."""
+        """Return the intercept b for z."""
         return float(self.means[1] - self.means[0] @ z)
 
     def solve(self, rho: float) -> Piece:
-        """The solution for one rho, and the affine piece that contains it."""
+        """Return the solution for one rho, and the affine piece that contains it."""
         if not self.inside:
             return self._nothing(rho)
         found = self._interior_point(rho)
@@ -242,15 +242,15 @@ class Structure:
         return piece
 
     def _scaled(self, rho: float) -> float:
-        """rho in the units of x and t."""
+        """Return rho in the units of x and t."""
         return rho / (self.unit * self.root)
 
     def _linear(self, scaled: float) -> np.ndarray:
-        """The linear term of the programme in (x, t)."""
+        """Return the linear term of the programme in (x, t)."""
         return np.append(self.right, np.full(len(self.inside), -scaled))
 
     def _nothing(self, rho: float) -> Piece:
-        """The piece on which all components are 0."""
+        """Return the piece on which all components are 0."""
         return Piece(rho, np.zeros((len(self.basis), 2)), np.zeros((len(self.blocks.Q), 2)), np.empty((0, 2)), [])
 
     # The interior-point method on the working rows
@@ -284,7 +284,7 @@ class Structure:
         return bool(new)
 
     def _optimum(self, found: Optimum, rho: float) -> Optimum:
-        """The result of the interior-point method, improved to working precision."""
+        """Return the result of the interior-point method, improved to working precision."""
         scaled, parametric = self._scaled(rho), self.parametric
         x = found.w[: parametric.r]
         f = parametric.values(x)
@@ -300,7 +300,7 @@ class Structure:
 
     # From piece to piece
     def pieces(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
-        """All affine pieces from one rho down to another, each with the interval on which it is the solution."""
+        """Yield all affine pieces from one rho down to another, each with the interval on which it is the solution."""
         held = None
         for piece, end, begin in self._lines(high, low):
             if held is not None and piece.active == held[0].active:  # only multipliers of components that are 0 changed
@@ -313,7 +313,7 @@ class Structure:
             yield held
 
     def _lines(self, high: float, low: float) -> Iterator[tuple[Piece, float, float]]:
-        """The pieces, which may have length 0 or continue the last one.
+        """Yield the pieces, which may have length 0 or continue the last one.
 
         The first piece begins where all components are 0, so that very close to there it is a ray to 0. Where the
         working rows cycle, one piece spans a hundredth of rho.
@@ -337,7 +337,7 @@ class Structure:
                 top = rho
 
     def _walk(self, optimum: Optimum, start: float, end: float) -> Iterator[tuple[Piece, float, float]]:
-        """The pieces from one rho to another, up or down, each with its beginning and end."""
+        """Yield the pieces from one rho to another, up or down, each with its beginning and end."""
         parametric, unit, sign = self.parametric, self.unit * self.root, 1.0 if end > start else -1.0
         dg = np.append(np.zeros(parametric.r), np.full(len(self.inside), -sign))
         rho, stop = start / unit, end / unit
@@ -355,7 +355,7 @@ class Structure:
             optimum, rho = line.last, last
 
     def _piece(self, rho: float, optimum: Optimum, slope: Optimum, sign: float) -> Piece:
-        """The piece of an optimum that changes by `slope` when the scaled rho changes by `sign`."""
+        """Return the piece of an optimum that changes by `slope` when the scaled rho changes by `sign`."""
         parametric, unit = self.parametric, self.unit * self.root
         to_rho = np.array([1.0, sign / unit])
         x, t_inside = np.split(np.column_stack([optimum.w, slope.w]) * to_rho, [parametric.r])
@@ -370,7 +370,7 @@ class Structure:
 
 
 def solver_package() -> Any:
-    """The package piqp, or an ImportError that names the extra."""
+    """Return the package piqp, or an ImportError that names the extra."""
     try:
         import piqp
     except ImportError:
@@ -379,7 +379,7 @@ def solver_package() -> Any:
 
 
 def _spanning(Q: np.ndarray) -> np.ndarray:
-    """Rows that bound a component in every direction, beginning with a basis."""
+    """Return rows that bound a component in every direction, beginning with a basis."""
     R, order = scipy.linalg.qr(Q.T, mode="r", pivoting=True, check_finite=False)
     size = np.abs(R.diagonal())
     rank = np.count_nonzero(size > 1e-5 * size[0])  # if alpha is shared, smaller ones are rounding errors
@@ -387,7 +387,7 @@ def _spanning(Q: np.ndarray) -> np.ndarray:
 
 
 def distinct_rows(Q: np.ndarray) -> np.ndarray:
-    """The first of all rows that are equal or opposite."""
+    """Return the first of all rows that are equal or opposite."""
     rounded = np.round(Q / np.abs(Q).max(), 11)
     lead = rounded[np.arange(len(Q)), np.argmax(rounded != 0, axis=1)]
     sign = np.where(lead < 0, -1.0, 1.0)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-SHIFT = 1e-14  # multiple of |P| that is added to its diagonal
-SLACK = 1e-12  # multiple of its multiplier by which a row may exceed its bound
-SLACK_SEPARATE = 1e-16  # the same for separate components, whose working rows are linearly independent
-MOST = 200  # largest number of changes of the working rows at one point; there are rarely more than five
-ROUNDING = 1e-13  # tolerated residual, relative to the right-hand side of a system
+SHIFT = 1e-14  # This multiple of |P| is added to its diagonal.
+SLACK = 1e-12  # A row may exceed its bound by this multiple of its multiplier.
+SLACK_SEPARATE = 1e-16  # The same holds for separate components, whose working rows are independent.
+MOST = 200  # The working rows change at most this often at one point; more than five changes are rare.
+ROUNDING = 1e-13  # The residual of a system may be this large, relative to its right-hand side.
 
 
 class Unsettled(Exception):
@@ -75,7 +75,7 @@ class Parametric:
         self.most = np.array([V.shape[1] if separate else 2 * self.count for V in rows], dtype=int)
 
     def matrix(self, working: list[int]) -> np.ndarray:
-        """A of the working rows, with the constraints A w <= 0."""
+        """Return A of the working rows, with the constraints A w <= 0."""
         for row in working:
             if row not in self.known:  # a working row is needed again and again
                 sign, k = divmod(row, self.count)
@@ -86,22 +86,22 @@ class Parametric:
         return np.array([self.known[row] for row in working]).reshape(-1, self.n)
 
     def gradient(self, optimum: Optimum) -> np.ndarray:
-        """The linear term for which `optimum` is the optimum."""
+        """Return the linear term for which `optimum` is the optimum."""
         g = optimum.multipliers @ self.matrix(optimum.working)
         g[: self.r] += self.P @ optimum.w[: self.r]
         return g
 
     def values(self, x: np.ndarray) -> np.ndarray:
-        """v_i'x for all rows."""
+        """Return v_i'x for all rows."""
         return np.concatenate([V @ x[place] for V, place in zip(self.rows, self.columns, strict=True)])
 
     def excess(self, w: np.ndarray) -> np.ndarray:
-        """A w for all rows."""
+        """Return A w for all rows."""
         f, t = self.values(w[: self.r]), w[self.r :][self.parts[: self.count]]
         return np.concatenate([f - t, -f - t])
 
     def zero(self, working: list[int]) -> np.ndarray:
-        """The components that are 0 because they have more working rows than unknowns."""
+        """Return the components that are 0 because they have more working rows than unknowns."""
         return np.bincount(self.parts[working], minlength=len(self.most)) > self.most
 
     # The system of the working rows
@@ -115,7 +115,7 @@ class Parametric:
         return np.linalg.inv(system)
 
     def _slope(self, inverse: np.ndarray, working: list[int], dg: np.ndarray, dh: np.ndarray) -> tuple[Optimum, bool]:
-        """The derivative of the optimum along the data, with iterative refinement; whether the inverse was accurate."""
+        """Return the derivative of the optimum along the data, refined, and whether the inverse was accurate."""
         A, right = self.matrix(working), np.concatenate([dg, dh])
         solution, rest = np.zeros_like(right), right
         for _ in range(8):
@@ -138,7 +138,7 @@ class Parametric:
 
     # Lines
     def follow(self, optimum: Optimum, dg: np.ndarray, length: float, h: np.ndarray | None = None) -> Iterator[Line]:
-        """The optima along a line from 0 to `length`.
+        """Yield the optima along a line from 0 to `length`.
 
         The linear term changes by dg per unit, and the bounds from h to 0 (None: they stay).
         """
@@ -181,7 +181,7 @@ class Parametric:
         raise Unsettled
 
     def reduced(self, optimum: Optimum) -> Optimum:
-        """An optimum with the same gradient that has no more working rows than unknowns.
+        """Return an optimum with the same gradient that has no more working rows than unknowns.
 
         An interior-point method distributes multipliers over all rows that may have one, and every superfluous row
         would take a step of `follow` to leave.
@@ -198,7 +198,7 @@ class Parametric:
         return Optimum(w, working, multipliers[kept])
 
     def exact(self, optimum: Optimum, g: np.ndarray) -> Optimum:
-        """The optimum for the linear term g, starting from an optimum for nearby data (of an inexact method).
+        """Return the optimum for the linear term g, starting from an optimum for nearby data (of an inexact method).
 
         If the working rows cycle, the given optimum is returned.
         """
@@ -215,13 +215,13 @@ class Parametric:
         return optimum
 
     def is_exact(self, optimum: Optimum, g: np.ndarray, times: float = 1.0) -> bool:
-        """Whether `optimum` is the optimum for the linear term g, up to `times` the rounding errors."""
+        """Return whether `optimum` is the optimum for the linear term g, up to `times` the rounding errors."""
         rest = np.abs(g - self.gradient(optimum))
         limit = np.concatenate([np.ones(self.r), np.abs(g[self.r :])])
         return bool(np.all(rest <= times * ROUNDING * limit))
 
     def _joined(self, inverse: np.ndarray, row: int) -> np.ndarray:
-        """The inverse with one more working row."""
+        """Return the inverse with one more working row."""
         (a,) = self.matrix([row])
         u = inverse[:, : self.n] @ a
         pivot = -self.slack - a @ u[: self.n]
@@ -233,7 +233,7 @@ class Parametric:
 
 
 def first_zero(room: np.ndarray, fall: np.ndarray) -> tuple[float, int]:
-    """The smallest distance at which one of the distances `room`, decreasing at rates `fall`, is 0; and its index.
+    """Return the first distance at which one of `room`, decreasing at the rates `fall`, reaches 0, and its index.
 
     Of several, it is the one with the largest rate.
     """
@@ -245,7 +245,7 @@ def first_zero(room: np.ndarray, fall: np.ndarray) -> tuple[float, int]:
 
 
 def _without(inverse: np.ndarray, place: int) -> np.ndarray:
-    """The inverse of the system without one row and column."""
+    """Return the inverse of the system without one row and column."""
     column = np.delete(inverse[:, place], place)
     smaller = np.delete(np.delete(inverse, place, axis=0), place, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):  # non-finite results are inverted again

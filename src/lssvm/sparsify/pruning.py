@@ -17,9 +17,9 @@ from ..rules import Count, Flag, Seed, Share, one_of
 from ..tune.choose_C import mean_loss
 from ..tune.leave_one_out import tuned
 
-DELAYED = 64  # rows of the products that update an inverse: thin products are slow, but delayed ones cost work, too
-CANCELLED = 1e-4  # factorise again if less than this share of a diagonal entry of the inverse is left: 12 of 16 digits
-VALIDATION = 0.2  # share of the rows held out with score="validation", as in `Substrate` and `Components`
+DELAYED = 64  # Products that update an inverse have this many rows: thin ones are slow, delayed ones cost work.
+CANCELLED = 1e-4  # If less of a diagonal entry of the inverse is left (12 of 16 digits), factorise again.
+VALIDATION = 0.2  # score="validation" holds out this share of the rows, as `Substrate` and `Components` do.
 
 
 class Prune(Step):
@@ -138,7 +138,7 @@ class _Path:
 
     # Rules
     def score(self, residuals: Array) -> float:
-        """The mean loss of residuals of the rows with positive weight."""
+        """Return the mean loss of residuals of the rows with positive weight."""
         weights = arrays.to_numpy(self.problem.weights)[self.problem.rows][self.scored]
         return mean_loss(self.problem, arrays.to_numpy(residuals)[self.scored], weights)
 
@@ -151,7 +151,7 @@ class _Path:
         return self.step.n is None and score > (1.0 + 2.0 * self.step.tolerance) * min(self.scores) + EPS
 
     def stay(self, coef: np.ndarray) -> np.ndarray:
-        """Mask of the vectors to keep: all but those with the smallest coefficients, and the largest of every class."""
+        """Return a mask of the vectors to keep: all but the smallest coefficients, and the largest of every class."""
         support = self.supports[-1]
         count = min(max(1, int(self.step.fraction * len(support))), len(support) - self.least)
         order = np.argsort(np.einsum("ij,ij->i", coef, coef), kind="stable")
@@ -163,7 +163,7 @@ class _Path:
         return stay
 
     def choose(self) -> np.ndarray:
-        """The last support if n is given, otherwise the smallest one within the tolerance of the best score."""
+        """Return the last support if n is given, otherwise the smallest one within the tolerance of the best score."""
         if self.step.n is not None:
             return self.supports[-1]
         limit = (1.0 + self.step.tolerance) * min(self.scores) + EPS
@@ -209,7 +209,7 @@ class _Path:
 
     # By updates
     def _drop_rows(self) -> None:
-        """The path of ``rows="drop"``, with one factorisation per halving of the basis.
+        """Compute the path of ``rows="drop"``, with one factorisation per halving of the basis.
 
         In the scaled coefficients a = P S t of the dual system, dropping rows R changes P to P - P_R P_RR^-1 P_R' and a
         to a - P_R P_RR^-1 a_R on the other rows; the bias follows from the residuals of these.
@@ -245,7 +245,7 @@ class _Path:
                     break
 
     def _keep_rows(self) -> None:
-        """The path of ``rows="keep"`` from one factorisation, or from several if digits are lost.
+        """Compute the path of ``rows="keep"`` from one factorisation, or from several if digits are lost.
 
         If the vectors are linearly dependent, the models are refitted instead.
 
@@ -279,13 +279,13 @@ class _Path:
 
 
 def _only(problem: Problem, rows: np.ndarray) -> Any:
-    """The weights, set to 0 outside the given rows."""
+    """Return the weights, set to 0 outside the given rows."""
     others = np.setdiff1d(np.arange(problem.X.shape[0]), rows)
     return arrays.put(problem.weights + 0.0, others, arrays.zeros((len(others),), problem.weights))
 
 
 def _least_coefficients(problem: Problem, fit: Fit) -> np.ndarray:
-    """The coefficients to prune by: those of least norm if the basis vectors are linearly dependent."""
+    """Return the coefficients to prune by: those of least norm if the basis vectors are linearly dependent."""
     if not problem.is_dual:
         factor = problem.replace(weights=fit.weights, robust=None).factorise_primal(fit.C)
         primal, whitening = factor.system, factor.whitening
@@ -296,7 +296,7 @@ def _least_coefficients(problem: Problem, fit: Fit) -> np.ndarray:
 
 
 def _inverse_of(problem: Problem, ridge: float) -> tuple[np.ndarray, ...] | None:
-    """[G', P] of `_downdate`, coefficients, residuals and 1 - leverages; None if the vectors are linearly dependent.
+    """Return [G', P] of `_downdate`, coefficients, residuals and 1 - leverages; None if the vectors are dependent.
 
     If the basis consists of all rows, then M^-1 = (K^-1 - S P S)/ridge and G = P S with the P of the dual system.
     """

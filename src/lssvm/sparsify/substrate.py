@@ -1,9 +1,8 @@
 """L1 substrates (Pelckmans, Suykens & De Moor 2005, section 2).
 
 An LS-SVM substrate is the LS-SVM for a given vector c (their eq. 10): (Omega + I) alpha + 1 b = y - c, 1'alpha = 0.
-This is the ordinary model with C = 1 and targets y - c, so no new code is needed:
-``LSSVR(kernel, C=1.0, steps=()).fit(X, y - c)``. The step here leaves c free and chooses few coefficients alpha
-(eq. 16); `Components` chooses few inputs (eq. 25).
+This is the ordinary model with C = 1 and targets y - c: ``LSSVR(kernel, C=1.0, steps=()).fit(X, y - c)``. The step in
+this module leaves c free and chooses few coefficients alpha (eq. 16); `Components` chooses few inputs (eq. 25).
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ from ..rules import Flag, NotNegative, Seed, integer
 from .common import VALIDATION, ValidatedStep, best_on_path, divided, prepared, with_solution
 from .parametric import first_zero
 
-PATH_ENDS = 1e-3, 1e-4, 1e-5, 1e-6  # a path ends at these multiples of the first zeta; the next if the last is best
+# A path ends at a multiple of the first zeta: the first of these, or the next one if the best zeta is the last.
+PATH_ENDS = 1e-3, 1e-4, 1e-5, 1e-6
 
 
 HeldOut = Annotated[Any, VALIDATION | integer("a number of folds (at least 2)", 2)]
@@ -117,7 +117,7 @@ class Substrate(ValidatedStep):
         return with_solution(problem, coef[kept], intercept, weights, **basis)
 
     def _down_to_zeta(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> L1Path:
-        """The path down to the given zeta; warn if the columns are too close to linear dependence for it."""
+        """Return the path down to the given zeta; warn if the columns are too close to linear dependence for it."""
         zeta = float(self.zeta or 0.0)
         if zeta == 0.0:
             return least_squares(K, y, weights)
@@ -137,7 +137,7 @@ class Substrate(ValidatedStep):
         return path
 
     def _by_folds(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, folds: int) -> Choice:
-        """The path of all rows, zeta by the one-standard-error rule at its breakpoints, and the errors there."""
+        """Return the path of all rows, zeta by the one-standard-error rule at its breakpoints, and the errors there."""
         homotopy = Homotopy(K, y, weights)
         path = homotopy.to(PATH_ENDS[0] * 2 * homotopy.lam)
         errors = np.empty((folds, len(path.zeta)))
@@ -153,7 +153,7 @@ class Substrate(ValidatedStep):
 
 
 def _by_validation(homotopy: Homotopy, K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Choice:
-    """The path, the zeta with the smallest error of the validation rows, and their errors at the breakpoints."""
+    """Return the path, the zeta with the smallest error of the validation rows, and their errors at the breakpoints."""
     start = 2 * homotopy.lam
     for share in PATH_ENDS:
         path = homotopy.to(share * start)
@@ -176,7 +176,7 @@ class L1Path:
     intercept: np.ndarray
 
     def at(self, zeta: Any) -> tuple[np.ndarray, Any]:
-        """Coefficients and intercept for one or more zetas; beyond the last breakpoint, those of the last."""
+        """Return coefficients and intercept for one or more zetas; beyond the last breakpoint, those of the last."""
         place = np.interp(-zeta, -self.zeta, np.arange(len(self.zeta)))
         first, share = place.astype(int), place % 1.0
         last = np.minimum(first + 1, len(self.zeta) - 1)
@@ -184,7 +184,7 @@ class L1Path:
         return coef, (1.0 - share) * self.intercept[first] + share * self.intercept[last]
 
     def residuals(self, K: np.ndarray, y: np.ndarray, zeta: np.ndarray) -> np.ndarray:
-        """The residuals of rows with the kernel columns K for every zeta (zetas x rows)."""
+        """Return the residuals of rows with the kernel columns K for every zeta (zetas x rows)."""
         coef, intercept = self.at(zeta)
         return y - coef @ K.T - intercept[:, None]
 
@@ -223,7 +223,7 @@ class Homotopy:
         self.zetas, self.coefs = [2 * self.lam], [np.zeros(self.n_columns)]
 
     def _piece(self) -> tuple[np.ndarray, ...]:
-        """a_S and mu and the correlations of all columns, each as (constant, slope) in lam."""
+        """Return a_S and mu and the correlations of all columns, each as (constant, slope) in lam."""
         ends = np.column_stack([np.array(self.signs), np.ones(len(self.signs))])
         slope, g = arrays.solve_lower(self.R.T, ends).T
         inner = np.column_stack([self.Q.T @ self.t, -slope])
@@ -238,7 +238,7 @@ class Homotopy:
         return a, mu, self.K.T @ (target - self.Q @ inner)
 
     def to(self, last: float) -> L1Path:
-        """The path down to zeta = last, from where it ended before."""
+        """Return the path down to zeta = last, from where it ended before."""
         end = max(last / 2, 1e-13 * self.size)
         if not self.support and self.lam > end:
             self.support, self.signs = [int(np.argmax(self.q)), int(np.argmin(self.q))], [1.0, -1.0]
@@ -291,7 +291,7 @@ class Homotopy:
 
 
 def least_squares(K: np.ndarray, y: np.ndarray, weights: np.ndarray) -> L1Path:
-    """zeta = 0: the least-squares coefficients of least norm with 1'a = 0 (eq. 22)."""
+    """Return the least-squares coefficients of least norm with 1'a = 0: zeta = 0 (eq. 22)."""
     centre, mean = weights @ K / weights.sum(), float(weights @ y / weights.sum())
     inner = (K - centre) - np.mean(K - centre, axis=1, keepdims=True)  # 1'a = 0
     scale = np.sqrt(weights)

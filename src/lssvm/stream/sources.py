@@ -21,12 +21,12 @@ from ..rules import Count, values
 
 Chunk = tuple[Array, Array, Array]  # rows, coded targets, weights
 FAN_IN = 4
-LEVELS = 16  # of the tree of sums, enough for 4^16 chunks
-CHUNK_BYTES = 2**25  # size of the chunks into which arrays and files are cut
-CIRCLE = 2**31 - 1  # a prime: row n has the phase TURN n / CIRCLE, in turns;
-TURN = 1327217884  # about CIRCLE over the golden ratio, so that neighbouring rows have distant phases
-SAME_DIGITS = 5e-7  # tolerated difference between the rows of two passes: four roundings to float32
-SAMPLE_ROWS = 5000  # size of the sample for planning and for intervals
+LEVELS = 16  # The tree of sums has this many levels, enough for 4^16 chunks.
+CHUNK_BYTES = 2**25  # Arrays and files are cut into chunks of this size.
+CIRCLE = 2**31 - 1  # This is a prime: the phase of row n is TURN * n / CIRCLE full turns.
+TURN = 1327217884  # This is about CIRCLE over the golden ratio, so that neighbouring rows have distant phases.
+SAME_DIGITS = 5e-7  # The rows of two passes may differ by this much: four roundings to float32.
+SAMPLE_ROWS = 5000  # The sample for planning and for intervals has this many rows.
 
 
 # Chunks ---------------------------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ class SameRows:
     work: Iterator[AbstractContextManager[None]]  # of each pass, see `progress.expect`
 
     def reduce(self, function: Callable[..., Any]) -> Any:
-        """As `Source.reduce`, for a function of checked chunks."""
+        """Do as `Source.reduce`, for a function of checked chunks."""
         with next(self.work, nullcontext()):
             # without `self`, which holds all chunks: workers on a cluster get a copy of the function
             own = functools.partial(_pass_result, self.check, self.fingerprinted, function)
@@ -82,19 +82,19 @@ class Source(Protocol):
     """A source of chunks."""
 
     def first(self) -> tuple[Any, Any, Any]:
-        """The first chunk, or a chunk of the same kind without rows."""
+        """Return the first chunk, or a chunk of the same kind without rows."""
 
     def reduce(self, function: Callable[..., Any]) -> Any:
-        """The sum of function(number, X, y, weight) over all chunks, as a tree of `add_all` over `groups`."""
+        """Return the sum of function(number, X, y, weight) over all chunks, as a tree of `add_all` over `groups`."""
 
 
 def add_all(parts: Sequence[Any]) -> Any:
-    """parts[0] + parts[1] + ..."""
+    """Return parts[0] + parts[1] + ..."""
     return functools.reduce(operator.add, parts)
 
 
 def groups(parts: Iterable[Any]) -> Iterator[list[Any]]:
-    """FAN_IN parts at a time."""
+    """Yield FAN_IN parts at a time."""
     remaining = iter(parts)
     while group := list(itertools.islice(remaining, FAN_IN)):
         yield group
@@ -124,14 +124,14 @@ class Chunks:
 
 
 def _result(function: Callable[..., Any], number: int, chunk: Any) -> Any:
-    """The result for a user's chunk."""
+    """Return the result for a user's chunk."""
     found = function(number, *normalise(chunk))
     progress.did(lambda: 0.0)  # in the first pass, the number of rows to come is not known
     return found
 
 
 def as_source(chunks: Any, columns: Sequence[str] | None, target: Any, weight: str | None) -> Chunks:
-    """The source for the `chunks` argument of `fit_chunks`."""
+    """Return the source for the `chunks` argument of `fit_chunks`."""
     if isinstance(chunks, (str, Path)) or type(chunks).__module__.startswith("pyarrow"):
         return Chunks(_read_table(chunks, columns, target, weight))
     if columns is not None or target is not None or weight is not None:
@@ -152,7 +152,7 @@ def as_source(chunks: Any, columns: Sequence[str] | None, target: Any, weight: s
 
 
 def _slices(values: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    """Row slices of arrays, which may be memory maps."""
+    """Yield row slices of arrays, which may be memory maps."""
     if len({array.shape[0] for array in values}) > 1:
         raise ValueError(
             f"chunks: the arrays have {[array.shape[0] for array in values]} rows: give the same number of rows in all."
@@ -166,7 +166,7 @@ def _slices(values: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
 
 
 def _cut(array: Any, rows: slice) -> Any:
-    """Rows of an array or of a frame or series (pandas, polars)."""
+    """Return rows of an array or of a frame or series (pandas, polars)."""
     if hasattr(array, "iloc"):
         return array.iloc[rows]
     return array[rows] if hasattr(array, "to_numpy") else array[rows, ...]
@@ -175,7 +175,7 @@ def _cut(array: Any, rows: slice) -> Any:
 def _read_table(
     source: Any, columns: Sequence[str] | None, target: Any, weight: str | None
 ) -> Callable[[], Iterator[Any]]:
-    """A function that reads a Parquet file, a folder of them, a pyarrow dataset or table in batches."""
+    """Return a function that reads a Parquet file, a folder of them, a pyarrow dataset or table in batches."""
     try:
         import pyarrow
         import pyarrow.dataset
@@ -211,7 +211,7 @@ def _read_table(
 
 
 def normalise(chunk: Any) -> tuple[Any, Any, Any]:
-    """A user's chunk as (X, y, weight or None)."""
+    """Return a user's chunk as (X, y, weight or None)."""
     if not isinstance(chunk, Sequence) or len(chunk) not in (2, 3):
         what = counted(len(chunk), "part") if isinstance(chunk, Sequence) else type(chunk).__name__
         raise ValueError(f"chunks must yield (X, y) or (X, y, weight), got {what}: yield a tuple of two or three.")
@@ -241,7 +241,7 @@ class Sample:
 
 
 def sample_rows(limit: int, number: int, *values: Array) -> Sample:
-    """A sample of the rows with positive weight; the last array holds the weights, and `number` seeds the keys."""
+    """Return a sample of the rows of positive weight, with the weights as its last array; `number` seeds the keys."""
     draw, positive_rows = np.random.default_rng(number), np.flatnonzero(arrays.to_numpy(values[-1]) > 0)
     rows = len(positive_rows)
     if rows <= limit:
@@ -252,12 +252,12 @@ def sample_rows(limit: int, number: int, *values: Array) -> Sample:
 
 
 def smallest_keys(draw: np.random.Generator, size: int, rows: int) -> np.ndarray:
-    """The `size` smallest of `rows` uniform random keys in ascending order, from sums of exponential gaps."""
+    """Return the `size` smallest of `rows` uniform random keys in ascending order, from sums of exponential gaps."""
     return -np.expm1(-np.cumsum(draw.exponential(size=size) / (rows - np.arange(size))))
 
 
 def label_totals(labels: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct labels, and the sum of the weights of each."""
+    """Return the distinct labels, and the sum of the weights of each."""
     found, places = np.unique(labels, return_inverse=True)
     return found, np.bincount(places, weights, len(found))
 
@@ -305,7 +305,7 @@ class Fingerprint:
             return replace(self, rows=self.rows + other.rows, waves=waves, squares=self.squares + other.squares)
 
     def difference(self, other: Fingerprint) -> str:
-        """A description of the first difference to the rows of another pass, or ""."""
+        """Return a description of the first difference to the rows of another pass, or ""."""
         if self.waves.shape != other.waves.shape or self.rows != other.rows:
             return f"the number of rows was {self.rows} and is now {other.rows}, or the columns differ"
         with np.errstate(all="ignore"):
@@ -318,12 +318,12 @@ class Fingerprint:
 
 
 def _phase(number: Any) -> Any:
-    """The phase of a row in radians; integer arithmetic keeps it exact for any number of rows."""
+    """Return the phase of a row in radians; integer arithmetic keeps it exact for any number of rows."""
     return 2.0 * np.pi / CIRCLE * (number % CIRCLE * TURN % CIRCLE)
 
 
 def fingerprint(X: Array, y: Any, weight: Any) -> Fingerprint:
-    """The fingerprint of a chunk; X is validated, y and weight are as the user gave them."""
+    """Return the fingerprint of a chunk; X is validated, y and weight are as the user gave them."""
     rows, waves, squares = X.shape[0], [], []
     weights = np.broadcast_to(1.0 if weight is None else arrays.to_numpy(weight), (rows,))
     phase = _phase(np.arange(rows))
@@ -338,7 +338,7 @@ def fingerprint(X: Array, y: Any, weight: Any) -> Fingerprint:
 
 
 def _as_numbers(values: Any) -> Array:
-    """Numbers as they are; labels as a checksum of their text."""
+    """Return the numbers as they are; labels as a checksum of their text."""
     if not (arrays.is_torch(values) or arrays.is_cupy(values)):
         values = arrays.to_numpy(values)
         if values.dtype.kind not in "biuf":

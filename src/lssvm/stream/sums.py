@@ -19,7 +19,7 @@ from .sources import SAMPLE_ROWS, SameRows, Sample, sample_rows, smallest_keys
 Solved = tuple[
     system.NormalEquations, tuple[Array, ...]
 ]  # the system, and the factors from `Whitening.steps` for its columns
-SCALE_ROWS = 1_000_000  # size of the sample of residuals for robust scales
+SCALE_ROWS = 1_000_000  # Robust scales are computed from a sample of at most this many residuals.
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Stream:
     chunks: int = 0
 
     def add(self, X: Array, targets: Array, weights: Array) -> Stream:
-        """The stream with the rows of one more chunk."""
+        """Return the stream with the rows of one more chunk."""
         moments = self.whitening.sums(self.whitening.steps(), X, targets, weights)
         drawn = sample_rows(SAMPLE_ROWS, self.chunks, X, targets, weights)
         sample: Sample | None = drawn
@@ -45,7 +45,7 @@ class Stream:
         return replace(self, moments=moments, sample=sample, rows=self.rows + X.shape[0], chunks=self.chunks + 1)
 
     def loo_sample(self) -> LooSample | None:
-        """Leave-one-out values of the sample, in the solution for all rows so far."""
+        """Return leave-one-out values of the sample, in the solution for all rows so far."""
         if self.moments is None or self.sample is None:
             return None
         equations = self.moments.system(1.0 / self.C)
@@ -55,7 +55,7 @@ class Stream:
         return as_loo_sample(self.whitening, solved, self.rows, X, *rows)
 
     def solve(self) -> tuple[Array, Array]:
-        """Coefficients of the basis points, and bias."""
+        """Return the coefficients of the basis points, and bias."""
         if self.moments is None:
             raise ValueError("The stream has no rows yet: add a chunk first.")
         equations = self.moments.system(1.0 / self.C)
@@ -69,7 +69,7 @@ class Stream:
 
 
 def start_stream(problem: Problem) -> Stream:
-    """A stream with the kernel, C and basis of a planned problem, and no rows yet."""
+    """Return a stream with the kernel, C and basis of a planned problem, and no rows yet."""
     if problem.kernel.is_precomputed or problem.C is None:
         raise ValueError(f"{problem.kernel!r} cannot be fitted in chunks: give a kernel of the columns, or use fit.")
     if problem.reduced or problem.coefficients is not None:
@@ -102,16 +102,16 @@ class LooSample:
     loo_residuals: Annotated[Array, values("sampled", "outputs", finite=False)]
 
     def columns(self, X: Array) -> Array:
-        """q(x) for some rows."""
+        """Return q(x) for some rows."""
         return self.whitening.columns(self.steps, X) - self.centre[None, :]
 
     def smoother(self, X: Array, own: Array) -> Array:
-        """df(x)/dy_i for some rows x (rows) and those of the sample (columns), whose columns q are `own`."""
+        """Return df(x)/dy_i for some rows x (rows) and those of the sample (columns), whose columns q are `own`."""
         return self.weights[None, :] * (arrays.matmul(self.columns(X), own.T) + 1.0 / self.weight)
 
 
 def as_loo_sample(whitening: Whitening, solved: Solved, total: int, X: Array, *rows: Array) -> LooSample:
-    """The rows of a sample with positive weight; `rows` are the remaining arrays of `LooSample`."""
+    """Return the rows of a sample with positive weight; `rows` are the remaining arrays of `LooSample`."""
     equations, steps = solved
     positive_rows = np.flatnonzero(arrays.to_numpy(rows[2]) > 0)
     values = (arrays.take(array, positive_rows) for array in (X, *rows))
@@ -119,7 +119,7 @@ def as_loo_sample(whitening: Whitening, solved: Solved, total: int, X: Array, *r
 
 
 def resumed(sample: LooSample, points: Array, C: float, coef: Array, intercept: Array) -> Stream:
-    """The stream that continues a fit over chunks: its sums follow from the factor R of the columns q = R'^-1 phi."""
+    """Return the stream that continues a fit over chunks; its sums follow from the factor R of q = R'^-1 phi."""
     whitening = sample.whitening
     # `Whitening.steps` holds the factor of the basis and R', or their product
     R = sample.steps[1].T if len(sample.steps) == 2 else arrays.solve_lower(whitening.lower, sample.steps[0]).T
@@ -157,30 +157,30 @@ class Passes:
     whitening: Whitening
     robust: WeightFunction | None = None
     solved: Solved | None = None  # the solution whose residuals determine the robust weights
-    scales: np.ndarray | None = None  # of these residuals
+    scales: np.ndarray | None = None  # the robust scales of these residuals
 
     def weigh(self, X: Array, targets: Array, weights: Array) -> Array:
-        """Sample weight times robust weight."""
+        """Return the sample weights times the robust weights."""
         if self.robust is None or self.solved is None or self.scales is None:
             return weights
         residuals = self.whitening.row_results(*self.solved, X, targets, weights)[0]
         return weights * arrays.like(self.robust.from_scales(arrays.to_numpy(residuals), self.scales), weights)
 
     def sums(self, steps: tuple[Array, ...], number: int, X: Array, targets: Array, weights: Array) -> system.Moments:
-        """The sums of one chunk."""
+        """Return the sums of one chunk."""
         return self.whitening.sums(steps, X, targets, self.weigh(X, targets, weights))
 
     def gradient(self, coef: Array, intercept: Array, number: int, X: Array, targets: Array, weights: Array) -> Array:
-        """The gradient over one chunk, for `system.refined`."""
+        """Return the gradient over one chunk, for `system.refined`."""
         return self.whitening.gradient(coef, intercept, X, targets, self.weigh(X, targets, weights))
 
     def residuals(self, solved: Solved, number: int, X: Array, targets: Array, weights: Array) -> Sample:
-        """A sample of the residuals of one chunk, with their sample weights."""
+        """Return a sample of the residuals of one chunk, with their sample weights."""
         e = arrays.to_numpy(self.whitening.row_results(*solved, X, targets, weights)[0])
         return sample_rows(SCALE_ROWS, number, e, arrays.to_numpy(weights))
 
     def loo(self, solved: Solved, keep: bool, number: int, X: Array, targets: Array, own: Array) -> LooPass:
-        """Leave-one-out of the rows of one chunk."""
+        """Return the leave-one-out results of one chunk."""
         weights = self.weigh(X, targets, own)
         residuals, leverage, loo = self.whitening.row_results(*solved, X, targets, weights)
         xp = arrays.namespace(loo)
@@ -203,12 +203,12 @@ class ChunkedFit:
         return self.passes.whitening.expand(self.solved[0].coef)
 
     def rows(self) -> tuple[Array, ...]:
-        """Targets, sample weights, weights, residuals, leverages and leave-one-out residuals of all rows."""
+        """Return the targets, sample weights, weights, residuals, leverages and leave-one-out residuals of all rows."""
         kept = self.loo.rows  # type: ignore[union-attr]
         return tuple(arrays.namespace(parts[0]).concat(parts) for parts in zip(*kept, strict=True))
 
     def rounding(self, sample: LooSample, points: Array, C: float) -> float:
-        """`problem.rounding_error`, estimated from a sample of the rows; `points` are all points of the basis."""
+        """Return `problem.rounding_error` as estimated from a sample of rows; `points` are all points of the basis."""
         equations, w = self.solved[0], arrays.namespace(sample.weights).sqrt(sample.weights)
         Q, centre = w[:, None] * sample.columns(sample.X), equations.R.T @ equations.centre
         R, bottom = equations.R, equations.bottom

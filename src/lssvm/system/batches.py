@@ -23,11 +23,11 @@ from ..arrays.threads import run_each_alone
 from ..losses import Loss
 from .newton import BinaryProblem
 
-PADDING = 1.3  # largest ratio of the sizes of the problems in a batch
-LOST = 1e-12  # share of a diagonal element below which rounding errors are all that is left
-TOLERANCE = 1e-4  # of the decision values from Newton's method, if the gradient is needed
-ROUGH = 1e-2  # the same to compare settings
-WORK = 2**24  # largest sum of cubed sizes in a batch of several problems: enough for a thread at a time
+PADDING = 1.3  # The sizes of the problems in a batch have at most this ratio.
+LOST = 1e-12  # Below this share of a diagonal element, rounding errors are all that is left.
+TOLERANCE = 1e-4  # Decision values from Newton's method are this accurate if the gradient is needed.
+ROUGH = 1e-2  # They are this accurate for comparing settings.
+WORK = 2**24  # A batch of several problems has at most this sum of cubed sizes: enough work for one thread.
 
 Binaries = list[tuple[np.ndarray, np.ndarray]]  # rows and targets of each problem
 
@@ -56,10 +56,10 @@ class PairSolution:
     is_quadratic: bool  # the loss
 
     def gradient(self, in_loo: np.ndarray) -> tuple[np.ndarray, float]:
-        """The derivatives in K and log C of a function of the leave-one-out values, from its derivatives in these."""
+        """Return the derivatives in K and log C of a function with the derivatives `in_loo` in leave-one-out values."""
 
         def differentiate(solved: tuple[Batch, Any]) -> tuple[np.ndarray, float]:
-            """As `BinaryProblem.loo_gradient`, but not symmetric: only sums with symmetric matrices are needed."""
+            """Do as `BinaryProblem.loo_gradient`, but asymmetrically: only sums with symmetric matrices matter."""
             batch, found = solved
             g = in_loo[batch.rows[:, :, None], batch.numbers[:, None, :]] * batch.inside[:, :, None]
             if self.is_quadratic:
@@ -102,7 +102,7 @@ class BatchedPairs:
             order = order[count:]
 
     def _batch(self, numbers: np.ndarray) -> Batch:
-        """The batch of systems whose targets are those of the problems `numbers` (systems, targets)."""
+        """Return the batch of systems whose targets are those of the problems `numbers` (systems, targets)."""
         sizes = np.array([len(self.columns[own[0]][0]) for own in numbers])
         shape = (len(numbers), int(sizes.max()))
         inside = np.arange(shape[1]) < sizes[:, None]
@@ -146,7 +146,7 @@ class BatchedPairs:
 
 
 def _least_squares(A: np.ndarray, batch: Batch, C: float) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Coefficients, decision and leave-one-out values and biases, and what derivatives need; A becomes P."""
+    """Return the coefficients, decision and leave-one-out values and biases, and what derivatives need; A becomes P."""
     ridge, t = 1.0 / (C * batch.weights), batch.targets
     np.einsum("gii->gi", A)[...] += np.where(batch.inside, ridge, 1.0)
     for part in A:  # LAPACK sees the transposed matrix, which is the same by symmetry
@@ -171,7 +171,7 @@ def _least_squares(A: np.ndarray, batch: Batch, C: float) -> tuple[tuple[Any, ..
 
 
 def _blocks(rows: np.ndarray) -> list[tuple[tuple[slice, slice], tuple[slice, slice]]]:
-    """Blocks of consecutive rows and columns: their places in the kernel matrix of all rows and in a problem's own.
+    """Return blocks of consecutive rows and columns: their places in the whole kernel matrix and in a problem's own.
 
     There are four per pair of classes if the rows of a search are sorted by class: slices are copied faster than rows.
     """

@@ -40,7 +40,7 @@ class Dual(System):
         return self if self.ridge is None else replace(self, P=arrays.gram(self.Q.T))
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
-        """Coefficients, bias, residuals, leverages and leave-one-out residuals for one ridge; always careful."""
+        """Return the solution and its leave-one-out residuals for one ridge, which are always careful."""
         spectrum, w, a = self._spectrum(lam), self.sqrt_weights[:, None], self.scaled
         if a is None:
             a = self.Q @ (spectrum[:, None] * (self.Q.T @ self.targets))
@@ -51,7 +51,7 @@ class Dual(System):
         return Solution(coef, intercept, lam * a / w, 1.0 - lam * q, loo)
 
     def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
-        """Blocks of rows and their leave-one-out residuals (rows, ridges, k), for all ridges from two products."""
+        """Yield blocks of rows and their leave-one-out residuals (rows, ridges, k), of all ridges from two products."""
         if self.folds is not None:
             yield from self._fold_path(ridges)
             return
@@ -59,7 +59,7 @@ class Dual(System):
             yield rows, a / (self.sqrt_weights[rows, None] * q)[:, :, None]
 
     def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array | None, float]:
-        """`log_press`, or `log_deviance` for classes, and its derivatives in K and in log(ridge).
+        """Return `log_press`, or `log_deviance` for classes, and its derivatives in K and in log(ridge).
 
         With whitened columns they are those of `Primal`, from the derivative G in phi phi': 2 G phi L^-1 in the kernel
         columns and -L^-T phi'G phi L^-1 in K_mm = L L', L = `lower`.
@@ -90,7 +90,7 @@ class Dual(System):
         return value, arrays.unwhiten_rows(2.0 * product, lower), -arrays.unwhiten_rows(inner.T, lower), in_ridge
 
     def blocks(self, rows: np.ndarray, lam: float) -> Array:
-        """lam P_BB."""
+        """Return lam P_BB."""
         part = gathered(self.Q, rows)
         return (part * (lam * self._spectrum(lam))) @ arrays.namespace(part).matrix_transpose(part)
 
@@ -107,7 +107,7 @@ class Dual(System):
         return moved.residuals, moved.loo_residuals
 
     def smoother(self, K_new: Array, lam: float) -> Array:
-        """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, x_i), or phi(x)."""
+        """Return df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, x_i), or phi(x)."""
         K_new = K_new if self.phi is None else arrays.matmul(K_new, self.phi.T)
         w, spectrum = self.sqrt_weights, self._spectrum(lam)
         moved = K_new * w[None, :] - self.bias_change[None, :]

@@ -17,7 +17,7 @@ import numpy as np
 from .. import arrays
 from ..arrays import EPS
 
-RESIDUAL = 1e-8  # tolerance of the residual of the system, relative to the right-hand side
+RESIDUAL = 1e-8  # The residual of the system may be this large, relative to the right-hand side.
 
 Product = Callable[[np.ndarray], np.ndarray]
 Block = Callable[[np.ndarray, np.ndarray | None, np.ndarray | None], np.ndarray]
@@ -27,7 +27,7 @@ Block = Callable[[np.ndarray, np.ndarray | None, np.ndarray | None], np.ndarray]
 def randomly_pivoted(
     block: Block, diagonal: np.ndarray, limit: int, floor: float, draw: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows chosen by randomly pivoted Cholesky, and the factor F (chosen rows x all rows) of K ~ F'F.
+    """Return rows chosen by randomly pivoted Cholesky, and the factor F (chosen rows x all rows) of K ~ F'F.
 
     This is the accelerated algorithm of Epperly, Tropp & Webber (2024): blocks of proposals, thinned by rejection. It
     stops at `limit` rows, or when the trace of K - F'F is at most `floor`. `block(rows, columns, out)` returns values
@@ -59,7 +59,7 @@ def randomly_pivoted(
 
 
 def reject(H: np.ndarray, bound: np.ndarray, draw: np.random.RandomState, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cholesky with rejection: accepts proposal i with probability (remainder of H_ii)/bound_i, at most `limit`."""
+    """Accept proposal i with probability (remainder of H_ii)/bound_i, at most `limit`, in a Cholesky factorisation."""
     accepted: list[int] = []
     L = np.zeros_like(H)
     left = H.diagonal().copy()
@@ -77,7 +77,7 @@ def reject(H: np.ndarray, bound: np.ndarray, draw: np.random.RandomState, limit:
 def solve(
     product: Product, factor: np.ndarray, targets: np.ndarray, weights: np.ndarray, ridge: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Coefficients (l, k), bias (k,) and residuals (l, k); `product(V)` is V K for V (k, l), `factor` is overwritten.
+    """Return coefficients (l, k), bias (k,), residuals (l, k); product(V) is V K for V (k, l); overwrite `factor`.
 
     None if the residual of the system does not fall to RESIDUAL, or to the level of rounding errors, within as many
     products as a Cholesky factorisation would cost, or if K with the ridge is not positive definite.
@@ -96,7 +96,7 @@ def solve(
     Q = factor
 
     def inverse(R: np.ndarray) -> np.ndarray:
-        """R M^-1 for M = S F'F S + lam I by Woodbury's formula, with Q'Q <= 1, so that no errors are amplified."""
+        """Return R M^-1, M = S F'F S + lam I, by Woodbury's formula with Q'Q <= 1, so that no errors are amplified."""
         return (R - arrays.matmul(arrays.matmul(R, Q.T), Q)) / ridge
 
     border = inverse(u[None, :])[0]
@@ -105,7 +105,7 @@ def solve(
         return None
 
     def precondition(R: np.ndarray) -> np.ndarray:
-        """Z with Z M + c u' = R, Z u = 0."""
+        """Return Z with Z M + c u' = R, Z u = 0."""
         Z = inverse(R)
         return Z - np.outer(Z @ u / corner, border)
 
@@ -135,7 +135,7 @@ def solve(
 def _descend(
     apply: Product, precondition: Product, u: np.ndarray, rest: np.ndarray, bound: np.ndarray, most: int
 ) -> tuple[np.ndarray | None, int]:
-    """Steps that reduce the residuals `rest` (rows), according to the recurrence, to their bounds; and their number."""
+    """Return the steps that reduce the residuals `rest` (rows) of the recurrence to their bounds, and their number."""
     total = np.zeros_like(rest)
     active = np.arange(len(rest))
     Z = precondition(rest)

@@ -28,12 +28,12 @@ from .solution import solve_factorised
 
 State = tuple[Array, float, Array]  # coefficients, intercept and decision values
 
-STEPS = 200  # at most; 6 to 10 are usual, the squared hinge with a huge C needs 100
-DOUBLINGS = 5  # of a step
-HALVINGS = 30  # of a step that does not lower the objective
-SINGULAR = 16.0 * EPS  # per row: ridges below this share of the largest kernel value may be lost
-ROUNDING = 1e-13  # relative error of the objective, which hides the gain of the last steps with one system
-FAST = 0.3  # a step that is shorter than the last one by this factor is followed by another one with the same system
+STEPS = 200  # There are at most this many steps: 6 to 10 are usual, and the squared hinge with a huge C needs 100.
+DOUBLINGS = 5  # A step is doubled at most this often.
+HALVINGS = 30  # A step that does not lower the objective is halved at most this often.
+SINGULAR = 16.0 * EPS  # Below this share of the largest kernel value, per row, a ridge may be lost by rounding.
+ROUNDING = 1e-13  # This relative error of the objective hides the gain of the last steps with one system.
+FAST = 0.3  # A step that is shorter than the last one by this factor is followed by one with the same system.
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class BinaryProblem:
         return system.fit(state, slopes, inverse)
 
     def _minimise(self, inputs: Array, dual: bool) -> tuple[State, Any]:
-        """The minimum by Newton's method, and its weighted system; a step that raises the objective is halved.
+        """Return the minimum by Newton's method, and its weighted system; a step that raises the objective is halved.
 
         While steps become shorter fast, they keep the curvature and so the system: more, but far cheaper steps. Far
         from the minimum the logistic loss is exponential, and a step adds about 1 to the margins: there it is doubled.
@@ -142,7 +142,7 @@ class BinaryProblem:
         return state, system if bool(xp.all(system.curvature == curvature)) else factorise(inputs, self.C, curvature)
 
     def loo_gradient(self, fit: Binary, K: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, float]:
-        """The derivatives in K and log C of a function of the leave-one-out values, given its derivatives g in them.
+        """Return the derivatives in K and log C of a function of the leave-one-out values, from its derivatives g.
 
         `fit` is the result of `solve` with `inverse=True`, P. With lam = 1/(C w v), q = diag P, alpha = C w s and
         f_(i) = f_i + alpha_i (lam_i - 1/q_i), everything follows from d alpha = P (lam alpha dlog C - dK alpha),
@@ -183,7 +183,7 @@ class _KernelSystem:
             raise NumericalError(f"K + 1/C is not positive definite for C = {C:.3g}: lower C.")
 
     def solve(self, z: Array) -> State:
-        """The solution for the working targets z."""
+        """Return the solution for the working targets z."""
         xp, own = arrays.namespace(z), arrays.take(z, self.rows)
         both = solve_factorised(self.L, xp.stack([own, 0.0 * own + 1.0], axis=1))
         plain, ones = both[:, 0], both[:, 1]
@@ -195,7 +195,7 @@ class _KernelSystem:
         return arrays.put(0.0 * z, self.rows, coef), intercept, f
 
     def fit(self, state: State, slopes: Array, inverse: bool) -> Binary:
-        """The minimum with its leave-one-out values; `slopes` are the dual coefficients that it should have."""
+        """Return the minimum with its leave-one-out values; `slopes` are the dual coefficients that it should have."""
         coef, intercept, f = state
         xp, rows, ridge = arrays.namespace(f), self.rows, self.ridge
         if not len(rows):  # no row matters, so that all may be left out
@@ -227,7 +227,7 @@ class _ColumnSystem:
             raise NumericalError(f"The system for C = {C:.3g} is not positive definite: lower C.")
 
     def solve(self, z: Array) -> State:
-        """The solution for the working targets z."""
+        """Return the solution for the working targets z."""
         centre = float(self.curvature @ z) / self.total
         moved = self.curvature * (z - centre)
         right = self.C * (moved @ self.phi - float(arrays.namespace(z).sum(moved)) * self.mean)
@@ -236,7 +236,7 @@ class _ColumnSystem:
         return coef, intercept, self.phi @ coef + intercept
 
     def fit(self, state: State, slopes: Array, inverse: bool) -> Binary:
-        """The minimum with its leave-one-out values, as in `_KernelSystem`; there is no `inverse`."""
+        """Return the minimum with its leave-one-out values, as in `_KernelSystem`; there is no `inverse`."""
         coef, intercept, f = state
         centred = self.phi - self.mean[None, :]
         reach = arrays.row_squares(arrays.whiten_rows(centred, self.L)) + 1.0 / (self.C * self.total)
@@ -246,7 +246,7 @@ class _ColumnSystem:
 
 
 def block_of(K: Array, rows: np.ndarray) -> Array:
-    """The given rows and columns of a symmetric matrix."""
+    """Return the given rows and columns of a symmetric matrix."""
     if len(rows) == K.shape[0]:
         return K
     return K[np.ix_(rows, rows)] if arrays.is_numpy(K) else arrays.take(arrays.take(K, rows).T, rows).T

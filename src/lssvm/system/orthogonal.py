@@ -14,13 +14,13 @@ from ..arrays import EPS, Array, NumericalError
 from ..rules import Positive, values
 from .solution import CAREFUL, PROBES, random_signs
 
-ORTHOGONAL = 1e-10  # loss of orthogonality, amplified by leave-one-out, above which another pass is needed
-SURE = 10.0  # safety factor of the expected loss; actual losses were 0.7 to 9 times the expected ones
-QUICK = 1e-6  # loss that is acceptable for comparing settings: leave-one-out keeps about six digits
-PLAIN = 1e-5  # acceptable loss with sums of plain columns: the solution is refined, the leverages are not
-REFINED = 1e-12  # error below which a solution is not refined further
-SUMMED = 1e-9  # loss of orthogonality above which sums need another pass over the rows: the accuracy of leave-one-out
-PASSES = 6  # at most
+ORTHOGONAL = 1e-10  # A larger loss of orthogonality, amplified by leave-one-out, requires another pass.
+SURE = 10.0  # The expected loss has this safety factor: actual losses were 0.7 to 9 times the expected ones.
+QUICK = 1e-6  # This loss is acceptable for comparing settings: leave-one-out keeps about six digits.
+PLAIN = 1e-5  # This loss is acceptable for sums of plain columns: of these, only the solution is refined.
+REFINED = 1e-12  # Below this error, a solution is not refined further.
+SUMMED = 1e-9  # A larger loss of orthogonality of sums requires another pass over the rows.
+PASSES = 6  # There are at most this many passes.
 
 
 def orthogonalise(
@@ -31,7 +31,7 @@ def orthogonalise(
     *,
     for_own_rows: bool = True,
 ) -> tuple[Array, Array, Array, float, Array]:
-    """[A; bottom] = [Q; B] R with orthonormal columns, by Cholesky QR in as many passes as needed; A is overwritten.
+    """Factorise [A; bottom] = [Q; B] R with orthonormal columns in as many passes as needed; A is overwritten.
 
     Returns Q, B, R, the condition number of the last pass and the squared norms of the rows of Q. A number as `bottom`
     stands for a multiple of the identity; `loss` is that of `arrays.whiten_rows`.
@@ -61,7 +61,7 @@ def orthogonalise(
 
 
 def expected_loss(Q: Array, lower: Array, leverage: Array) -> Array:
-    """Estimated relative change of 1 - h of every row due to rounding errors in the Gram matrix L L'.
+    """Return the estimated relative change of 1 - h of every row due to rounding errors in the Gram matrix L L'.
 
     Errors of eps, relative to its diagonal D, change a leverage by eps |D^1/2 L^-T q|^2 or a few times as much: they
     are large in directions in which most rows have only small components. Random signs replace the triangular solve
@@ -75,7 +75,7 @@ def expected_loss(Q: Array, lower: Array, leverage: Array) -> Array:
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # non-finite results raise an error
 def cholesky_pass(G: Array) -> tuple[Array, float, Array]:
-    """Lower factor of a Gram matrix, its condition number at unit diagonal, and the inverse of the factor.
+    """Return the lower factor of a Gram matrix, its condition number at unit diagonal, and the inverse of the factor.
 
     The condition number is infinite if a shift was needed.
     """
@@ -123,12 +123,12 @@ class Moments:
         )
 
     def system(self, ridge: float) -> NormalEquations:
-        """The system of rows that cannot be read again."""
+        """Return the system of rows that cannot be read again."""
         return solve_in_passes(lambda _: self, ridge, passes=1)
 
 
 def moments_of(blocks: Iterable[tuple[Array, Array, Array]], rank: int, outputs: int, like: Array) -> Moments:
-    """The moments of blocks of rows (phi, targets, weights); the columns phi are overwritten."""
+    """Return the moments of blocks of rows (phi, targets, weights); the columns phi are overwritten."""
     shapes = (rank,), (outputs,), (rank, rank), (rank, outputs)
     total = Moments(0.0, *(arrays.zeros(shape, like) for shape in shapes))
     for phi, targets, weights in blocks:
@@ -168,7 +168,7 @@ class NormalEquations:
         return self.mean - self.centre @ self.projected
 
     def row_results(self, q: Array, targets: Array, weights: Array) -> tuple[Array, Array, Array]:
-        """Residuals, leverages and leave-one-out residuals of some rows from their columns q, which are overwritten."""
+        """Return residuals, leverages and leave-one-out residuals of rows from their columns q (overwritten)."""
         xp = arrays.namespace(q)
         q -= self.centre[None, :]
         residuals = targets - self.mean[None, :] - q @ self.projected
@@ -176,7 +176,7 @@ class NormalEquations:
         return residuals, leverage, residuals / xp.clip(1.0 - leverage, EPS, None)[:, None]
 
     def serves(self, leverage: float) -> bool:
-        """Whether leave-one-out is accurate enough, given the largest leverage; see `orthogonalise`."""
+        """Return whether leave-one-out is accurate enough, given the largest leverage; see `orthogonalise`."""
         h = min(leverage, 1.0 - CAREFUL)
         return EPS * self.condition * h / (1.0 - h) <= ORTHOGONAL
 
@@ -188,7 +188,7 @@ def solve_in_passes(
     *,
     passes: int = PASSES,
 ) -> NormalEquations:
-    """Cholesky QR as in `orthogonalise`, for rows that are read in passes: total(R) sums over the columns phi R^-1.
+    """Do Cholesky QR as in `orthogonalise`, for rows read in passes: total(R) sums over the columns phi R^-1.
 
     R = None stands for the identity. With `start`, one more pass is added to those of that system.
     """
@@ -209,7 +209,7 @@ def solve_in_passes(
 def refined(
     sums: Moments, lower: Array, ridge: float, gradient: Callable[[Array, Array], Array]
 ) -> tuple[NormalEquations, Array] | None:
-    """The system from sums of plain kernel columns k = L phi, L = `lower`, and its factor T with q = T^-1 k.
+    """Return the system from sums of plain kernel columns k = L phi, L = `lower`, and its factor T with q = T^-1 k.
 
     T T' = K'K + ridge L L' (weighted and centred) avoids whitening every row, at the price of as many digits as the
     condition number has. `gradient(coefficients, bias)`, the sum of v (k, 1)'(t - f) over the rows, restores those of

@@ -36,18 +36,18 @@ class Primal(System):
     mean: Array  # (k,)
     centre: Array  # (r,)  weighted mean of the whitened columns
     sqrt_weights: Array  # (l,)
-    rounding: float = math.inf  # absolute error of the eigenvalues, if it alone limits the orthogonality of Q,
-    lost: float = math.inf  # or a bound on the loss of orthogonality and the relative error of the singular values
+    rounding: float = math.inf  # absolute error of the eigenvalues, if only this limits the orthogonality of Q
+    lost: float = math.inf  # otherwise, the loss of orthogonality and the relative error of the singular values
     squares: Array = None  # (l,)  squared norms of the rows of Q, for one ridge
     folds: Sequence[np.ndarray] | None = None
 
     def serves(self, lam: float, leverage: Array) -> bool:
-        """Whether leave-one-out for this ridge is as accurate as with its own factor; see `orthogonalise`."""
+        """Return whether leave-one-out for this ridge is as accurate as with its own factor; see `orthogonalise`."""
         h = min(float(arrays.namespace(leverage).max(leverage)), 1.0 - CAREFUL)
         return self.folds is None and min(self.rounding / lam, self.lost) * h / (1.0 - h) <= ORTHOGONAL
 
     def _at(self, lam: float) -> tuple[Array, Array]:
-        """Q and B of one ridge; B may be replaced by any matrix with the same B'B."""
+        """Return Q and B of one ridge; B may be replaced by any matrix with the same B'B."""
         spectrum, xp = self._spectrum(lam), arrays.namespace(self.Q)
         if self.eigenvalues is None:
             return self.Q, self.bottom
@@ -55,7 +55,7 @@ class Primal(System):
         return self.Q * xp.sqrt(spectrum)[None, :], rest
 
     def _by_inverse(self, rows: Array) -> Array:
-        """The rows times R^-1; they may be overwritten."""
+        """Return the rows times R^-1; they may be overwritten."""
         if self.eigenvalues is None:
             return arrays.whiten_rows(rows, self.R.T)
         return arrays.matmul(rows, self.R.T) / (self.eigenvalues + self.ridge)[None, :]
@@ -65,7 +65,7 @@ class Primal(System):
         return squares + self.sqrt_weights**2 / arrays.namespace(self.Q).sum(self.sqrt_weights**2)
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
-        """Weights of the whitened columns, bias, residuals, leverages and leave-one-out residuals for one ridge.
+        """Return the weights of the whitened columns, bias, residuals, leverages and leave-one-out residuals.
 
         Without `careful`, rows with leverage near 1 keep the few digits of e/(1 - h): enough to compare ridges.
         """
@@ -92,7 +92,7 @@ class Primal(System):
         return Solution(coef, self.mean - self.centre @ coef, residuals, leverage, loo)
 
     def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
-        """Blocks of rows and their leave-one-out residuals (rows, ridges, k), for all ridges from two products.
+        """Yield blocks of rows and their leave-one-out residuals (rows, ridges, k), for all ridges from two products.
 
         They are those of `solution` without `careful`.
         """
@@ -107,7 +107,7 @@ class Primal(System):
             yield rows, (self.targets[rows, None, :] - fitted / w[:, :, None]) / complement[:, :, None]
 
     def projected(self) -> Array:
-        """Q't, the fit in the orthonormal columns; for one ridge corrected for the loss of orthogonality of Q."""
+        """Return Q't, the fit in orthonormal columns; for one ridge corrected for the loss of orthogonality of Q."""
         t = self.sqrt_weights[:, None] * self.targets
         projected = self.Q.T @ t
         if self.eigenvalues is None:
@@ -122,7 +122,7 @@ class Primal(System):
         return projected
 
     def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array, float]:
-        """As in `Dual`, with the derivatives in the columns k_i (weights included), in K_mm and in log(ridge).
+        """Do as `Dual`, with the derivatives in the columns k_i (weights included), in K_mm and in log(ridge).
 
         The whitened columns are L^-1 k_i, L = `lower`; with T = L R', scaled and centred columns are Q T'. With a and D
         the derivatives in e and H (all scaled by w), c the fit in the columns Q and q = Q'a, the derivative in Q T' is
@@ -175,7 +175,7 @@ class Primal(System):
         return residuals, leverage, arrays.put(loo, near, e / (w * p[:, None]))
 
     def _without(self, block: Array, lam: float) -> tuple[Array, Array]:
-        """Residuals of the rows `block` in the system of the other rows, and T with (I - H)_BB = (I + T T')^-1."""
+        """Return the residuals of rows `block` in the system of the others, and T with (I - H)_BB = (I + T T')^-1."""
         xp = arrays.namespace(self.Q)
         Q, bottom = self._at(lam)
         others = np.setdiff1d(np.arange(Q.shape[0]), arrays.to_numpy(block))
@@ -193,14 +193,14 @@ class Primal(System):
         return residuals, xp.concat([T, w_block[:, None] / math.sqrt(total)], axis=1)
 
     def blocks(self, rows: np.ndarray, lam: float) -> Array:
-        """I - H_BB."""
+        """Return I - H_BB."""
         xp, w = arrays.namespace(self.Q), self.sqrt_weights[:, None]
         part, w_part = gathered(self.Q, rows), gathered(w / xp.sqrt(xp.sum(w * w)), rows)
         M = arrays.identity(rows.shape[1], self.Q) - (part * self._spectrum(lam)) @ xp.matrix_transpose(part)
         return M - w_part @ xp.matrix_transpose(w_part)
 
     def _leave_out_carefully(self, folds: Sequence[np.ndarray], e: Array, lam: float) -> Array:
-        """As `leave_out` for the own residuals e, from the system of the other rows where I - H_BB is near-singular."""
+        """Do as `leave_out` for the model's own residuals e, but stably where I - H_BB is near-singular."""
         xp, w, out = arrays.namespace(self.Q), self.sqrt_weights, e + 0.0
         Q, total = self._at(lam)[0], float(w @ w)
         for fold in filter(len, folds):
@@ -237,7 +237,7 @@ class Primal(System):
         return band, w[:, None] * arrays.to_numpy(self.solution(lam).residuals), w
 
     def smoother(self, phi_new: Array, lam: float) -> Array:
-        """df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
+        """Return df(x)/dt_i for new points (rows, whitened columns phi_new) and training rows (columns)."""
         w, centred = self.sqrt_weights, phi_new - self.centre[None, :]
         q = self._by_inverse(centred) * self._spectrum(lam)[None, :]
         return w[None, :] * arrays.matmul(q, self.Q.T) + (w * w)[None, :] / float(w @ w)
@@ -270,15 +270,15 @@ def factorise_primal(
             phi[rows, :] -= centre[None, :]
             phi[rows, :] *= w[rows, None]
     if every_ridge:
-        Q, R, bottom, eigenvalues, rounding, lost = _turned(phi, ridge, tolerance)
+        Q, R, bottom, eigenvalues, rounding, lost = _for_every_ridge(phi, ridge, tolerance)
         return Primal(Q, R, bottom, eigenvalues, ridge, targets, mean, centre, w, rounding, lost)
     loss = max(tolerance, arrays.LOSS)
     Q, bottom, R, _, squares = orthogonalise(phi, math.sqrt(ridge), tolerance, loss)
     return Primal(Q, R, bottom, None, ridge, targets, mean, centre, w, squares=squares)
 
 
-def _turned(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Array, Array, float, float]:
-    """Q, R, B and the eigenvalues of A'A for every ridge from `ridge` upwards, and their errors; A is overwritten.
+def _for_every_ridge(A: Array, ridge: float, tolerance: float) -> tuple[Array, Array, Array, Array, float, float]:
+    """Return Q, R, B and the eigenvalues of A'A for all ridges from `ridge` upwards, and their errors; overwrite A.
 
     They come from the singular vectors of R, after the columns have been orthogonalised. At the tolerance `QUICK` the
     eigenvectors of A'A suffice, if the smallest ridge is far above the rounding errors of A'A.
@@ -324,7 +324,7 @@ class Reduced(System):
     folds: Sequence[np.ndarray] | None = None
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
-        """Coefficients, bias, residuals t - f, leverages and exact leave-one-out residuals t - f_(i)."""
+        """Return the coefficients, bias, residuals t - f, leverages and exact leave-one-out residuals t - f_(i)."""
         moves, inside = self.moves(lam), np.flatnonzero(self.position >= 0)
         coef = arrays.take(self.solved, self.position[inside])
         # the coefficient of row i itself, in x_(i) = x - R^-1 q_i w_i moves_i
@@ -337,7 +337,7 @@ class Reduced(System):
         return Solution(self.solved[:-1, :], self.solved[-1, :], self._residuals(self.equation, coef), leverage, loo)
 
     def _residuals(self, equation: Array, coef: Array) -> Array:
-        """Residuals t - f from those of the equations and the coefficients of the rows in the basis.
+        """Return the residuals t - f from those of the equations and the coefficients of the rows in the basis.
 
         The ridge term of their equations is not part of f.
         """
@@ -346,7 +346,7 @@ class Reduced(System):
         return arrays.put(equation + 0.0, inside, own)
 
     def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
-        """The change of each target that has the effect of leaving its row (or its fold) out.
+        """Return the change of each target that has the effect of leaving its row (or its fold) out.
 
         It makes the residual of the row's equation 0.
         """
@@ -361,7 +361,7 @@ class Reduced(System):
         return out
 
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
-        """t_B - f_(B)(x_B) for every fold B, each left out as a whole."""
+        """Return t_B - f_(B)(x_B) for every fold B, each left out as a whole."""
         moves, inside = self.moves(lam, folds), np.flatnonzero(self.position >= 0)
         coef = arrays.take(self.solved, self.position[inside])
         for fold in filter(len, folds):
@@ -373,7 +373,7 @@ class Reduced(System):
         return self._residuals(moves, coef)
 
     def smoother(self, K_new: Array, lam: float) -> Array:
-        """df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, basis)."""
+        """Return df(x)/dt_i for new points (rows) and training rows (columns); K_new holds k(x, basis)."""
         ones = arrays.zeros((K_new.shape[0], 1), K_new) + 1.0
         columns = arrays.namespace(K_new).concat([K_new, ones], axis=1)
         return arrays.matmul(arrays.whiten_rows(columns, self.R.T), self.rows.T * self.sqrt_weights[None, :])

@@ -12,8 +12,8 @@ from .. import arrays
 from ..arrays import Array
 from ..losses import log_deviance, log_press
 
-PROBES = 8  # number of random vectors in estimates of norms: the standard error of a squared norm is at most 50 %
-CAREFUL = 1e-4  # 1 - h below which e/(1 - h) has lost too many digits: its error is about EPS/(1 - h) = 2e-12 there
+PROBES = 8  # Norms are estimated from this many random vectors: a squared norm has a standard error of 50 %.
+CAREFUL = 1e-4  # Below this 1 - h, e/(1 - h) has lost too many digits: its error there is about EPS/(1 - h) = 2e-12.
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class System:
     folds: Sequence[np.ndarray] | None  # rows that are left out together for `loo_residuals`; None: each by itself
 
     def _spectrum(self, lam: float) -> Array:
-        """The factors of the columns Q for one ridge."""
+        """Return the factors of the columns Q for one ridge."""
         if self.eigenvalues is not None:
             return (1.0 if self.ridge is None else self.eigenvalues + self.ridge) / (self.eigenvalues + lam)
         if lam != self.ridge:
@@ -49,34 +49,34 @@ class System:
         return arrays.zeros((self.Q.shape[1],), self.Q) + 1.0
 
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
-        """Coefficients, bias, residuals, leverages and leave-one-out residuals for one ridge."""
+        """Return the coefficients, bias, residuals, leverages and leave-one-out residuals for one ridge."""
         raise NotImplementedError
 
     def with_inverse(self) -> System:
-        """The same system, prepared for many calls of `smoother`."""
+        """Return the same system, prepared for many calls of `smoother`."""
         return self
 
     def loo_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
-        """Blocks of rows and their leave-one-out residuals (rows, ridges, k)."""
+        """Yield blocks of rows and their leave-one-out residuals (rows, ridges, k)."""
         raise ValueError(f"{type(self).__name__} is factorised for one C only.")
 
     def _fold_path(self, ridges: Sequence[float]) -> Iterator[tuple[slice, Array]]:
-        """The same where folds are left out."""
+        """Yield the same where folds are left out."""
         found = [self.solution(lam, careful=False).loo_residuals for lam in ridges]
         yield slice(None), arrays.namespace(found[0]).stack(found, axis=1)
 
     def serves(self, lam: float, leverage: Array) -> bool:
-        """Whether leave-one-out for this ridge is as accurate as with its own factor."""
+        """Return whether leave-one-out for this ridge is as accurate as with its own factor."""
         return False
 
     def criterion(self, classes: bool, lower: Array | None = None) -> tuple[float, Array, Array | None, float]:
-        """The leave-one-out loss, and its derivatives in the kernel columns, in K_mm and in log(ridge)."""
+        """Return the leave-one-out loss, and its derivatives in the kernel columns, in K_mm and in log(ridge)."""
         raise ValueError(f"{type(self).__name__} does not provide derivatives of the leave-one-out loss.")
 
     def _derivatives(
         self, classes: bool, e: Array, complement: Array, targets: Array, lam: float
     ) -> tuple[float, Array, Callable[..., Array]]:
-        """`log_press` or `log_deviance`, its derivative a in the residuals e, and D X for that in H, D.
+        """Return `log_press` or `log_deviance`, its derivative a in the residuals e, and D X for that in H, D.
 
         Without folds, e/(1 - h) gives D = diag(b). With r_B = M_BB^-1 e_B (see `leave_out`) and the derivative u in r,
         a_B = M_BB^-1 u_B, and the blocks of D are a_B r_B', made symmetric. The last result is a function of X, and of
@@ -92,15 +92,15 @@ class System:
         return value, a, lambda X, lam=1.0, w=1.0: _outer_products(folds, lam * a / w, r / w, X)
 
     def with_targets(self, targets: Array) -> System:
-        """The same system for other targets."""
+        """Return the same system for other targets."""
         raise NotImplementedError
 
     def noise_of_gradient(self, errors: Array, lam: float) -> tuple[Array, Array]:
-        """Changes of fitted and leave-one-out values due to errors in the gradient with respect to the coefficients."""
+        """Return changes of fitted and leave-one-out values due to errors in the gradient in the coefficients."""
         raise NotImplementedError
 
     def noise(self, lam: float, lower: Array | None = None) -> list[list[Array]]:
-        """Changes of fitted and leave-one-out values (l,) due to random errors in the kernel values.
+        """Return changes of fitted and leave-one-out values (l,) due to random errors in the kernel values.
 
         First for errors of size 1 in the targets, or of size sqrt(k_ii) if the kernel matrix was factorised; then, with
         whitened columns, for errors of size sqrt(k_jj) in the gradient with respect to the coefficients of the basis,
@@ -117,15 +117,15 @@ class System:
         return [[xp.max(xp.abs(moves), axis=1) for moves in pair] for pair in found]
 
     def block_residuals(self, folds: Sequence[Array], lam: float) -> Array:
-        """t_B - f_(B)(x_B) for every fold B, each left out as a whole."""
+        """Return t_B - f_(B)(x_B) for every fold B, each left out as a whole."""
         return replace(self, folds=folds).solution(lam).loo_residuals  # type: ignore[type-var]
 
     def blocks(self, rows: np.ndarray, lam: float) -> Array:
-        """M_BB (folds, m, m) of folds B of m rows each, (folds, m); M is I - H in the rows scaled by w."""
+        """Return M_BB (folds, m, m) of folds B of m rows each, (folds, m); M is I - H in the rows scaled by w."""
         raise NotImplementedError
 
     def leave_out(self, folds: Sequence[np.ndarray], e: Array, lam: float) -> Array:
-        """M_BB^-1 e_B for every fold B: from residuals those of models without B; all are scaled by w."""
+        """Return M_BB^-1 e_B for every fold B: turns residuals into those of models without B; all are scaled by w."""
         out, xp = e + 0.0, arrays.namespace(e)
         for rows in _by_size(folds, self.Q.shape[1]):
             found = solve_symmetric(self.blocks(rows, lam), gathered(e, rows))
@@ -133,7 +133,7 @@ class System:
         return out
 
     def band(self, lam: float, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """M[i, i + d] (width + 1, l) for distances d up to `width`, s (l, k) and w (l,), as NumPy arrays.
+        """Return M[i, i + d] (width + 1, l) for distances d up to `width`, s (l, k) and w (l,), as NumPy arrays.
 
         The residuals r_B of any rows B that are left out together satisfy M_BB (w r)_B = s_B. M is I - H in the rows
         scaled by w, and s are the scaled residuals.
@@ -141,24 +141,24 @@ class System:
         raise ValueError(f"{type(self).__name__} does not provide residuals of overlapping blocks.")
 
     def moves(self, lam: float, folds: Sequence[Array] | None = None) -> Array:
-        """The change of each target that has the effect of leaving its row (or its fold) out.
+        """Return the change of each target that has the effect of leaving its row (or its fold) out.
 
         It moves the target to the prediction of the model without that row, unless a system says otherwise.
         """
         return self.solution(lam).loo_residuals if folds is None else self.block_residuals(folds, lam)
 
     def smoother(self, columns: Array, lam: float) -> Array:
-        """df(x)/dt_i for new points (rows) and training rows (columns)."""
+        """Return df(x)/dt_i for new points (rows) and training rows (columns)."""
         raise NotImplementedError
 
 
 def random_signs(rows: int, like: Array) -> Array:
-    """PROBES columns of -1 and +1, the same in every call."""
+    """Return PROBES columns of -1 and +1, the same in every call."""
     return arrays.like(np.random.RandomState(0).choice([-1.0, 1.0], (rows, PROBES)), like)
 
 
 def for_ridges(A: Array, spectra: Sequence[Array], projected: Array) -> Iterator[tuple[slice, Array, Array]]:
-    """Blocks of rows, A diag(spectrum) projected (rows, ridges, k) and the sums A_ik^2 spectrum_k (rows, ridges)."""
+    """Yield blocks of rows, A diag(spectrum) projected (rows, ridges, k), and sums A_ik^2 spectrum_k (rows, ridges)."""
     columns = arrays.namespace(A).stack(list(spectra), axis=1)
     r, k = projected.shape
     scaled = arrays.namespace(A).reshape(columns[:, :, None] * projected[:, None, :], (r, len(spectra) * k))
@@ -169,7 +169,7 @@ def for_ridges(A: Array, spectra: Sequence[Array], projected: Array) -> Iterator
 
 
 def band_of_products(A: np.ndarray, B: np.ndarray, width: int) -> np.ndarray:
-    """(A B')[i, i + d] for distances d up to `width`, (width + 1, l); 0 beyond the last row."""
+    """Return (A B')[i, i + d] for distances d up to `width`, (width + 1, l); 0 beyond the last row."""
     out = np.zeros((width + 1, len(A)))
     for distance in range(width + 1):
         out[distance, : len(A) - distance] = np.einsum("ij,ij->i", A[: len(A) - distance], B[distance:])
@@ -177,12 +177,12 @@ def band_of_products(A: np.ndarray, B: np.ndarray, width: int) -> np.ndarray:
 
 
 def solve_factorised(L: Array, B: Array) -> Array:
-    """(L L')^-1 B."""
+    """Return (L L')^-1 B."""
     return arrays.solve_lower(L, arrays.solve_lower(L, B), transpose=True)
 
 
 def solve_symmetric(A: Array, B: Array) -> Array:
-    """A^-1 B for a symmetric A or a stack of them; infinite where A is singular.
+    """Return A^-1 B for a symmetric A or a batch of them; infinite where A is singular.
 
     A single matrix that is positive definite is solved by Cholesky.
     """
@@ -203,7 +203,7 @@ def solve_symmetric(A: Array, B: Array) -> Array:
 
 
 def _by_size(folds: Sequence[np.ndarray], columns: int) -> Iterator[np.ndarray]:
-    """Folds of equal size as the rows of matrices; their rows of so many columns fit in the working memory."""
+    """Yield folds of equal size as the rows of matrices; rows of `columns` values fit in the working memory."""
     for size in sorted({len(fold) for fold in folds} - {0}):
         same = np.stack([fold for fold in folds if len(fold) == size])
         for part in arrays.row_blocks(len(same), 8 * size * (2 * columns + size)):
@@ -211,12 +211,12 @@ def _by_size(folds: Sequence[np.ndarray], columns: int) -> Iterator[np.ndarray]:
 
 
 def gathered(A: Array, rows: np.ndarray) -> Array:
-    """The rows of A in the places of their numbers, (folds, m, columns)."""
+    """Return the rows of A in the places of their numbers, (folds, m, columns)."""
     return arrays.namespace(A).reshape(arrays.take(A, rows.reshape(-1)), (*rows.shape, A.shape[1]))
 
 
 def _outer_products(folds: Sequence[np.ndarray], a: Array, r: Array, X: Array) -> Array:
-    """1/2 (a_B r_B' + r_B a_B') X_B for every fold B."""
+    """Return 1/2 (a_B r_B' + r_B a_B') X_B for every fold B."""
     out, xp = 0.0 * X, arrays.namespace(X)
     for rows in _by_size(folds, X.shape[1]):
         own, left, part = (gathered(values, rows) for values in (a, r, X))

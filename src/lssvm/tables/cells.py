@@ -19,18 +19,18 @@ from typing import Any
 
 import numpy as np
 
-MISSING = ("", "?", "NaN", "nan", "NAN")  # in every column
-# In columns of numbers only
+MISSING = ("", "?", "NaN", "nan", "NAN")  # These cells are missing in every column.
+# These cells are missing in columns of numbers only.
 ABSENT = ("NA", "N/A", "n/a", "na", "N.A.", "n.a.", "None", "none", "null", "NULL", "#N/A")
-TRUTH = {"false": 0.0, "False": 0.0, "FALSE": 0.0, "true": 1.0, "True": 1.0, "TRUE": 1.0}  # as various programs write
+TRUTH = {"false": 0.0, "False": 0.0, "FALSE": 0.0, "true": 1.0, "True": 1.0, "TRUE": 1.0}  # These are common spellings.
 
-MOST_LABELS = 1000  # distinct values of a column that are counted; a target with more cannot be a class
-FEW_ODD = 0.2  # a column with a smaller share of texts is numeric, with mistakes
-DATES = (19000101, 21001231)  # between them, whole numbers may be dates
-FEWEST_ROWS = 20  # with fewer rows, no column is taken for an identifier or for the numbers of the rows
-FILLED = 1.1  # numbers of rows have a range smaller than this multiple of the number of rows
+MOST_LABELS = 1000  # At most this many distinct values are counted; a target with more cannot be a class.
+FEW_ODD = 0.2  # A column with a smaller share of texts is numeric, with mistakes.
+DATES = (19000101, 21001231)  # Whole numbers between these may be dates.
+FEWEST_ROWS = 20  # With fewer rows, no column is taken for an identifier or for the numbers of the rows.
+FILLED = 1.1  # Numbers of rows have a range below this multiple of the number of rows.
 PADDED = re.compile(r"0\d+")
-CATEGORIES = ("categor", "enum", "dictionary")  # starts of dtypes
+CATEGORIES = ("categor", "enum", "dictionary")  # The names of categorical dtypes start like this.
 TEXTS = ("str", "large_string", "utf8", "large_utf8")
 DAYS = (datetime.date, np.datetime64)
 REMEDY = "drop the column, or convert it to one type, e.g. with astype(str)"
@@ -39,7 +39,7 @@ AS_IN_FIT = "give the same columns as in fit, in the same order and with the sam
 
 # Text ---------------------------------------------------------------------------------------------------------------
 def number_of(text: str, decimal: str = ".") -> float:
-    """The number that a text spells: infinite if it exceeds float64, and NaN if the text is not a number."""
+    """Return the number that a text spells: infinite if it exceeds float64, and NaN if the text is not a number."""
     if decimal != ".":
         text = text.replace(".", "_").replace(decimal, ".")
     try:
@@ -49,12 +49,12 @@ def number_of(text: str, decimal: str = ".") -> float:
 
 
 def is_number(text: str, decimal: str = ".") -> bool:
-    """Whether a text is a finite number."""
+    """Return whether a text is a finite number."""
     return math.isfinite(number_of(text, decimal))
 
 
 def truth_value(text: str, decimal: str = ".") -> float:
-    """A truth value as 1 or 0."""
+    """Return a truth value as 1 or 0."""
     return TRUTH.get(text, math.nan)
 
 
@@ -62,12 +62,12 @@ READERS: tuple[Callable[[str, str], float], ...] = (number_of, truth_value)
 
 
 def label_of(value: Any) -> str:
-    """A number as text: 7 and 7.0 are "7"."""
+    """Return a number as text: 7 and 7.0 are "7"."""
     return str(int(value)) if math.isfinite(value) and value == int(value) else repr(float(value))
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell is None, NaN, NaT or NA."""
+    """Return whether a cell is None, NaN, NaT or NA."""
     try:
         return value is None or bool(value != value)
     except TypeError:  # pandas.NA
@@ -78,7 +78,7 @@ def is_missing(value: Any) -> bool:
 
 # Frames and arrays ---------------------------------------------------------------------------------------------------
 def series_of(X: Any) -> list[Any] | None:
-    """The columns of a frame of pandas or polars or of a pyarrow table; None for anything else."""
+    """Return the columns of a frame of pandas or polars or of a pyarrow table; None for anything else."""
     if hasattr(X, "column_names") and hasattr(X, "schema"):
         return list(X.columns)
     if hasattr(X, "get_columns"):
@@ -87,7 +87,7 @@ def series_of(X: Any) -> list[Any] | None:
 
 
 def as_table(name: str, values: Any) -> Any:
-    """A pyarrow table instead of a record batch, whose column names scikit-learn does not read; else the values.
+    """Return a pyarrow table instead of a record batch, whose column names scikit-learn does not read; else the values.
 
     Raises TypeError for a LazyFrame of polars, and ValueError for masked values.
     """
@@ -102,24 +102,24 @@ def as_table(name: str, values: Any) -> Any:
 
 
 def column_names(X: Any, count: int) -> list[str | int]:
-    """The names of the columns, or their numbers."""
+    """Return the names of the columns, or their numbers."""
     names = getattr(X, "column_names", getattr(X, "columns", range(count)))  # pyarrow, frames
     return [int(name) if isinstance(name, (int, np.integer)) else str(name) for name in names]
 
 
 def listed(cells: Any) -> list[Any]:
-    """The cells as Python objects, or as NumPy's scalars."""
+    """Return the cells as Python objects, or as NumPy's scalars."""
     return list(cells.to_pylist() if hasattr(cells, "to_pylist") else cells)
 
 
 def plain(value: Any) -> Any:
-    """A Python object instead of a NumPy scalar; None instead of NaN, NaT and NA."""
+    """Return a Python object instead of a NumPy scalar; None instead of NaN, NaT and NA."""
     value = value.item() if isinstance(value, np.generic) else value
     return None if is_missing(value) else value
 
 
 def values_of(cells: Any, name: str | int) -> np.ndarray:
-    """The cells of a category: text, or finite numbers; None for missing cells."""
+    """Return the cells of a category: text, or finite numbers; None for missing cells."""
     found = np.empty(len(cells), dtype=object)
     found[:] = [plain(cell) for cell in listed(cells)]
     kinds = {type(cell) for cell in found} - {type(None)}
@@ -133,7 +133,7 @@ def values_of(cells: Any, name: str | int) -> np.ndarray:
 
 
 def floats_of(cells: Any, name: str | int, *, fitted: bool) -> np.ndarray:
-    """The cells of a column of numbers; NaN for missing cells."""
+    """Return the cells of a column of numbers; NaN for missing cells."""
     if getattr(getattr(cells, "dtype", None), "kind", "") == "c":
         raise ValueError(f"X: column {name!r} contains complex numbers: use their real and imaginary parts as columns.")
     try:
@@ -150,7 +150,7 @@ def floats_of(cells: Any, name: str | int, *, fitted: bool) -> np.ndarray:
 
 
 def kind_of(cells: Any) -> tuple[str, tuple[Any, ...]]:
-    """The kind of a column of a frame by its dtype, and the levels of ranks; that of objects by their types."""
+    """Return the kind of a frame's column, from its dtype or the types of its objects, and the levels of ranks."""
     dtype = cells.dtype if hasattr(cells, "dtype") else cells.type
     text = str(dtype).lower()
     if getattr(dtype, "ordered", False) and hasattr(dtype, "categories"):
@@ -167,7 +167,7 @@ def kind_of(cells: Any) -> tuple[str, tuple[Any, ...]]:
 
 
 def spelled_as(values: Iterable[str], cells: np.ndarray) -> np.ndarray:
-    """Numbers among cells as text, if some values are codes, which are text in a CSV file and numbers in others."""
+    """Return numbers among cells as text, if some values are codes: text in a CSV file, but numbers in others."""
     texts = {label_of(number_of(value)): value for value in values if is_number(value)}
     if not texts:
         return cells
@@ -188,7 +188,7 @@ def refuse_mixed(values: Iterable[Any], name: str | int) -> None:
 
 
 def not_numeric(name: Any, error: Exception | str, *, fitted: bool) -> str:
-    """The message about a column of numbers that contains other values."""
+    """Return the message about a column of numbers that contains other values."""
     what, remedy = "contains", "name it in categorical_features if it is a category, or drop it"
     if fitted:
         what, remedy = "contained numbers in fit, but now contains", AS_IN_FIT
@@ -205,7 +205,7 @@ def _refuse_infinite(values: np.ndarray, name: str | int) -> None:
 
 # Columns of files, as arrays of pyarrow ------------------------------------------------------------------------------
 def readable(column: Any) -> Any:
-    """A column of pyarrow as numbers (float64), dates, or texts without blanks around them; None if it is none."""
+    """Return a column of pyarrow as numbers (float64), dates, or texts without blanks around them; else None."""
     from pyarrow import compute, types
 
     kind = column.type
@@ -221,7 +221,7 @@ def readable(column: Any) -> Any:
 
 
 def without(cells: Any, marks: Collection[str]) -> Any:
-    """A `readable` column with null instead of some texts or numbers."""
+    """Return a `readable` column with null instead of some texts or numbers."""
     import pyarrow as pa
     from pyarrow import compute
 
@@ -233,7 +233,7 @@ def without(cells: Any, marks: Collection[str]) -> Any:
 
 
 def spelled(cells: Any) -> Any:
-    """A `readable` column with dates as texts."""
+    """Return a `readable` column with dates as texts."""
     from pyarrow import types
 
     return cells.cast("string") if types.is_temporal(cells.type) else cells
@@ -242,7 +242,7 @@ def spelled(cells: Any) -> Any:
 def numbers_of(
     cells: Any, decimal: str = ".", read: Callable[[str], float] | None = None
 ) -> tuple[np.ndarray, list[int]]:
-    """The numbers of a `readable` column, NaN for missing cells, and the positions of other cells.
+    """Return the numbers of a `readable` column, NaN for missing cells, and the positions of other cells.
 
     Texts are read by one function, if it is given.
     """
@@ -267,7 +267,7 @@ def numbers_of(
 
 
 def texts_of(cells: Any, known: Collection[Any] = ()) -> Any:
-    """A `readable` column as texts, null for missing cells; `known` values are not missing."""
+    """Return a `readable` column as texts, null for missing cells; `known` values are not missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -277,8 +277,8 @@ def texts_of(cells: Any, known: Collection[Any] = ()) -> Any:
     return pc.if_else(missing, None, cells)
 
 
-def numbers_rows(values: np.ndarray) -> bool:
-    """Whether these are different integers without large gaps, in any order; some rows may be absent."""
+def are_row_numbers(values: np.ndarray) -> bool:
+    """Return whether these are different integers without large gaps, in any order; some rows may be absent."""
     differ = len(values) >= FEWEST_ROWS and np.ptp(values) < FILLED * len(values)
     return bool(differ and len(np.unique(values)) == len(values) and np.all(values == np.round(values)))
 
@@ -296,13 +296,13 @@ class ColumnScan:
     odd_values: list[tuple[str, int]] = field(default_factory=list)  # the first few, with their rows
     counts: Counter[str] | None = field(default_factory=Counter)  # None: more than MOST_LABELS distinct values
     extremes: tuple[float, float] = (math.inf, -math.inf)
-    whole: bool = True  # all numbers are integers
-    dates: bool = True  # all numbers are dates such as 19910503
+    whole: bool = True  # whether all numbers are integers
+    dates: bool = True  # whether all numbers are dates such as 19910503
     padded: str = ""  # the first value with leading zeros: a code rather than a number
     usable: bool = True  # False for types other than numbers and text
     format: Any = None  # how texts are read as numbers or dates, once all are known
-    fault: str = ""  # why they are not
-    is_lost: bool = False  # a category of the texts would lose values
+    fault: str = ""  # why the texts cannot be read
+    is_lost: bool = False  # whether a category of the texts would lose values
 
     @property
     def is_number(self) -> bool:
@@ -347,7 +347,7 @@ class ColumnScan:
         if cells.type == "double":
             self.blank += int(np.isnan(values).sum())
         else:
-            words = cells.filter(~np.isfinite(values) | (values == 0) | (values == 1))  # all that may be
+            words = cells.filter(~np.isfinite(values) | (values == 0) | (values == 1))  # only these may be words
             self.blank += cells.null_count + _count(words, MISSING)
             self.absent += _count(words, ABSENT)
             self.truths += _count(words, TRUTH)
@@ -367,7 +367,7 @@ class ColumnScan:
 
 
 def _count(cells: Any, words: Iterable[str]) -> int:
-    """How many cells are one of these words."""
+    """Return how many cells are one of these words."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -31,7 +31,7 @@ Errors = Callable[[Factor, Sequence[float]], np.ndarray]
 
 # Errors of leave-one-out and held-out predictions ---------------------------------------------------------------------
 def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
-    """Mean loss of the leave-one-out residuals for every C, in units of the outputs.
+    """Return the mean loss of the leave-one-out residuals for every C, in units of the outputs.
 
     For regression, they are clipped at `outlier` times their 90th percentile: a single target must not decide.
     """
@@ -52,14 +52,14 @@ def loo_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
 
 
 def class_errors(factor: Factor, C: Sequence[float]) -> np.ndarray:
-    """`losses.log_loss` of the leave-one-out decision values of classes for every C."""
+    """Return `losses.log_loss` of the leave-one-out decision values of classes for every C."""
     y, weights = (arrays.to_numpy(a)[factor.problem.rows] for a in (factor.problem.y, factor.problem.weights))
     batches = map(arrays.to_numpy, _loo_residuals(factor, C))
     return np.concatenate([log_loss(y[:, None, :] - residuals, y, weights)[0] for residuals in batches])
 
 
 def _loo_residuals(factor: Factor, C: Sequence[float]) -> Iterator[Array]:
-    """The leave-one-out residuals (rows, values of C, outputs), in batches of values of C that fit in memory."""
+    """Yield the leave-one-out residuals (rows, values of C, outputs), in batches of values of C that fit in memory."""
     several = max(1, BATCH // (len(factor.problem.rows) * factor.problem.y.shape[1]))
     for start in range(0, len(C), several):
         blocks = [block for _, block in factor.system.loo_path([1.0 / value for value in C[start : start + several]])]

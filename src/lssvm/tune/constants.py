@@ -60,9 +60,9 @@ class Constants:
     # A search takes at most this many iterations; 20 to 40 are usual with one width per column.
     iterations: int = 50
     # This is the limit for results that are nearly right, such as widths that another kernel has found, and with
-    # fewer than `width_rows` samples per width, where more iterations would fit the noise.
-    # A search for a classifier takes at most twice as many for a common factor of the widths, and three times as many
-    # for one width per column: up to 50 changed the log loss of none of 13 tables.
+    # fewer than `width_rows` samples per width, where more iterations would fit the noise. A search for a classifier
+    # takes at most twice as many for a common factor of the widths, and three times as many for one width per column:
+    # up to 50 changed the log loss of none of 13 tables.
     few_iterations: int = 6
     # A search ends when an iteration lowers log PRESS by less.
     slow: float = 1e-3
@@ -80,8 +80,7 @@ class Constants:
     worth: float = 3.5
     # One width per column and fewer columns are kept for classes if the gain in log loss, on rows not used to
     # choose them, exceeds this many standard errors. Fewer columns changed no error of the tables, and lowered that of
-    # five generated tables with irrelevant columns to 0.78 of
-    # what it was.
+    # five generated tables with irrelevant columns to 0.78 of what it was.
     class_worth: float = 1.64
 
     # Robustness -------------------------------------------------------------------------------------------------------

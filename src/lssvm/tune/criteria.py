@@ -87,7 +87,7 @@ class LooDeviance(LooError):
 
     def gradient(self, candidate: Candidate) -> tuple[float, np.ndarray, float]:
         X, (K, binary, fit, value, in_prior, variance) = self.problem.X, self._solved(candidate, inverse=True)
-        total = float(self.weights @ binary.loss.value(fit.loo))
+        total = float(self.weights @ binary.loss.value(fit.loo)) or EPS
         slopes = -self.scale / total * self.weights * binary.loss.slope(fit.loo)
         G, in_C = binary.loo_gradient(fit, K, slopes)
         G += in_prior / (variance * len(K)) * (np.eye(len(K)) - 1.0 / len(K))
@@ -102,7 +102,7 @@ class LooDeviance(LooError):
         problem = self.problem.replace(kernel=candidate.kernel, C=candidate.C)
         (inputs, whitening), binary = problem.binary_inputs(), problem.binary()
         fit = binary.solve(inputs, dual=whitening is None, inverse=inverse)
-        mean = float(self.weights @ binary.loss.value(fit.loo) / self.weights.sum())
+        mean = float(self.weights @ binary.loss.value(fit.loo) / self.weights.sum()) or EPS
         if not 0.0 < mean < math.inf:
             raise NumericalError("The leave-one-out deviance is not positive and finite.")
         variance = float(np.var(inputs, axis=0).sum() if whitening else inputs.diagonal().mean() - inputs.mean())

@@ -33,7 +33,7 @@ FOLDS = 5  # The weights of a stack with few rows per column come from this many
 HUBER = 2.5  # The loss of residuals beyond this many robust scales grows linearly.
 PULL = 20.0  # The pull away from single members counts as much as this many rows: see docs/theory.md.
 OPTIMISM = 6.0  # Per chosen width, leave-one-out is too optimistic by this many squared robust scales in sum.
-ITERATIONS = 20  # After so many iterations of reweighting, the weights have long settled to three digits.
+ITERATIONS = 20  # After this many iterations of reweighting, the weights have long settled to three digits.
 # A member with a small weight gains little, but takes as much time as any other in a fit and in every prediction.
 SMALLEST = 0.1  # Smaller weights are set to 0, with more than 5 members those below half an equal share.
 SMALLEST_SHARE = 0.01  # The same holds for mixtures of probabilities.
@@ -190,8 +190,8 @@ def least_deviance(problem: Problem, start: Problem, on_all_rows: bool) -> Probl
     record = Bunch(**{**Bunch(evaluations=0, plan=[]), **start.paths.get(LeaveOneOut.__name__, {})})
     given = {name: getattr(requested, name) for name in ("X", "y", "weights", "points")}
     on_host = {name: arrays.to_numpy(array) for name, array in given.items() if array is not None}
-    whole, spread = in_memory(requested.replace(**on_host).normalised()[0]), problem.spreads.values
-    best = Candidate(start.kernel, start.C or 1.0)
+    whole = in_memory(requested.replace(**on_host).subset(requested.rows).normalised()[0])
+    spread, best = problem.spreads.values, Candidate(start.kernel, start.C or 1.0)
     if requested.kernel.is_free:
         sample = part_of(whole.with_basis(), CONSTANTS.dense_stage, None)
         many = chosen_widths(start) > 0

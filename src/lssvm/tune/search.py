@@ -46,7 +46,7 @@ class Found:
         return free if len(np.unique(self.requested.inputs)) > 1 else 0
 
     def original(self, residuals: np.ndarray) -> np.ndarray:
-        """Leave-one-out residuals of the targets as given, in units of their standard deviations, from those of z."""
+        """Return leave-one-out residuals of the original targets in units of their spread, from those of z."""
         assert self.requested.target is not None
         scale, z = self.requested.target.smeared(residuals, self.criterion.weights), self.criterion.y
         unit = output_units(self.requested.targets[self.requested.rows_by_content])

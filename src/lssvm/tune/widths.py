@@ -25,7 +25,7 @@ MEAN_PRIOR = 2.0  # The mean log width has this standard deviation; it keeps wid
 NOISE = 0.05  # An iteration that lowers a criterion by less is the last: such gains are far below the noise.
 COSINES = 4  # Each column has this many functions; a relation of two columns needs products of several.
 FUNCTIONS = 400  # There are at most this many functions of all columns; with more, pairs of columns are not screened.
-NEEDED = 3  # After so many columns in a row that are needed, narrower ones are not tried.
+NEEDED = 3  # After this many consecutive columns that are needed, narrower ones are not tried.
 FAILED = 1e10  # This is the value where rounding errors prevent a solution. It makes a line search step back.
 
 
