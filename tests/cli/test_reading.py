@@ -51,6 +51,22 @@ def test_rows_below_a_long_header_show_the_decimal_comma(tmp_path):
     assert open_table(str(tmp_path / "wide.csv")).decimal == ","
 
 
+@pytest.mark.parametrize(
+    ("cells", "decimal"),
+    [
+        ("1,5;1.234", ","),
+        ("1,5;0.5", "."),
+        ("1.234;567", "."),
+        ("1.234,50 EUR;7", ","),
+        ("10.11.12.13;192.168.100.200", "."),
+    ],
+)
+def test_the_decimal_mark_is_that_of_cells_with_one_meaning(tmp_path, cells, decimal):
+    """A file with 1,5 has a decimal comma, also if it contains 1.234."""
+    (tmp_path / "marks.csv").write_text(f"a;b\n{cells}\n7;8\n")
+    assert open_table(str(tmp_path / "marks.csv")).decimal == decimal
+
+
 def test_quotation_mark_that_is_not_closed_is_named(tmp_path):
     (tmp_path / "open.csv").write_text('x,"y\n' + "1,2\n" * 500_000)
     with pytest.raises(TableError, match="look for an unclosed quotation mark"):

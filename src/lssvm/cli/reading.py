@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..tables.cells import is_number, numbers_of, readable, spelled, without
-from ..tables.formats import Format
+from ..tables.formats import Format, readings
 from .program import parts_of
 
 DELIMITERS = ",;\t|"
@@ -297,9 +297,9 @@ def _sniff(lines: Sequence[str]) -> str:
 
 
 def _decimal_comma(head: Sequence[Sequence[str]]) -> bool:
-    cells = {cell.strip() for line in head[1:] for cell in line}
-    with_comma, with_point = (any(mark in cell and is_number(cell, mark) for cell in cells) for mark in ",.")
-    return with_comma and not with_point
+    cells = ((mark, cell.strip()) for line in head[1:] for cell in line for mark in ",." if mark in cell)
+    styles = {(mark, *readings(cell)) for mark, cell in cells}
+    return (",", ",") in styles and (".", ".") not in styles  # 1.234 may be either
 
 
 def _looks_numeric(text: str) -> bool:
