@@ -67,6 +67,15 @@ def test_linear_models_equal_those_of_scikit_learn(loss, weights, steps):
     assert_allclose(model.intercept_, linear.intercept_, rtol=1e-9)
 
 
+@pytest.mark.parametrize("size", [1e2, 1e3, 1e4])
+@LOSSES
+def test_linear_models_of_large_columns_keep_their_digits(loss, size):
+    cls = {"poisson": PoissonRegressor, "gamma": GammaRegressor}[loss]
+    linear = cls(alpha=1e-3, solver="newton-cholesky", tol=1e-12, max_iter=1000).fit(size * X, TARGETS[loss], EXPOSURE)
+    model = LSSVR(kernels.Linear(), C=1e3 / EXPOSURE.sum(), loss=loss).fit(size * X, TARGETS[loss], EXPOSURE)
+    assert_allclose(model.predict(size * NEW), linear.predict(size * NEW), rtol=1e-9)
+
+
 @LOSSES
 def test_an_rbf_model_minimises_the_penalised_loss(loss):
     model, y = fitted(loss), TARGETS[loss]

@@ -365,10 +365,11 @@ def test_torch():
         (np.zeros(N), "groups holds only one distinct label"),
         (np.where(np.arange(N) == 3, np.nan, 1.0 * (np.arange(N) % 4)), "groups has no label in row 3"),
         ("patient", "groups='patient': give one label per training row"),
+        (np.array([1, "a"] * (N // 2), dtype=object), "groups has labels of different types .*'int'.*: convert them"),
     ],
 )
 def test_labels_that_are_refused(groups, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         LSSVR(KERNEL, C=5.0).fit(X, Y, groups=groups)
 
 

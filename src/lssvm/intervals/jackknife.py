@@ -264,8 +264,7 @@ def fold_labels(folds: Any, table: Problem, name: str = "folds") -> np.ndarray:
 
     `name` is that of the argument; only "folds" may be a number.
     """
-    rows, n_rows = table.rows, table.X.shape[0]
-    out = np.full(n_rows, -1)
+    rows, out = table.rows, np.full(table.X.shape[0], -1)
     if name == "folds" and isinstance(folds, (int, np.integer)) and not isinstance(folds, bool):
         if not 2 <= folds <= len(rows):
             raise ValueError(f"folds={folds!r}: give 2 to {len(rows)} folds, the number of rows with positive weight.")
@@ -273,13 +272,16 @@ def fold_labels(folds: Any, table: Problem, name: str = "folds") -> np.ndarray:
             out[part] = number
         return out
     labels = np.asarray(folds)
-    if labels.shape != (n_rows,):
+    if labels.shape != out.shape:
         what = "a number of folds, or " if name == "folds" else ""
-        raise ValueError(f"{name}={reprlib.repr(folds)}: give {what}one label per training row ({n_rows} rows).")
+        raise ValueError(f"{name}={reprlib.repr(folds)}: give {what}one label per training row ({len(out)} rows).")
     missing = [row for row in np.sort(rows) if is_missing(labels[row])]
     if missing:
         raise ValueError(f"{name} has no label in row {missing[0]} (counting from 0): give one label per training row.")
-    names, out[rows] = np.unique(labels[rows], return_inverse=True)
+    try:
+        names, out[rows] = np.unique(labels[rows], return_inverse=True)
+    except TypeError as error:  # 1 and "a" have no order
+        raise TypeError(f"{name} has labels of different types ({error}): convert them, e.g. to text.") from None
     if len(names) < 2:
         raise ValueError(f"{name} holds only one distinct label, so no rows remain without it: give at least two.")
     return out

@@ -35,7 +35,7 @@ def refit_stably(problem: Problem, fit: Fit, retuned: Callable[[Problem], Proble
     linearly independent rows, do not. The fit has the rounding error that is left.
     """
     lost = lost_digits(problem, fit)
-    if not lost <= FINITE_DIGITS:
+    if not lost <= FINITE_DIGITS ** (1 if problem.loss == "squared" else 2):  # Newton's method sees the objective only
         smaller, least = stable_basis(problem, only_known=lost <= LOST_DIGITS)
         if smaller is not None:
             smaller = retuned(smaller)

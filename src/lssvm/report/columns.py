@@ -12,7 +12,7 @@ from ..progress import counted
 from ..tables import Column
 from ..tables.cells import are_row_numbers
 from .facts import Facts
-from .markup import Chart, bar_table, escaped, html_table, listed, rounded, side_by_side
+from .markup import Chart, bar_table, escaped, html_list, html_table, rounded, side_by_side
 
 LISTED = 15  # A table lists at most this many columns.
 DRAWN = 6  # The effects of at most this many columns are shown.
@@ -111,7 +111,7 @@ def data_section(facts: Facts) -> str:
     odd = sorted((one for one in found if one[2]), key=lambda one: (one[0] > 0, -one[0]))
     table = html_table({"column": [one[1] for one in odd[:LISTED]], "found": [one[2] for one in odd[:LISTED]]})
     more = f"<p>{counted(len(odd) - LISTED, 'more column')}.</p>" if len(odd) > LISTED else ""
-    return f"<p>{text}</p>{table}{more}{listed([*_cut_off(facts), *facts.notes(about_columns=True)])}"
+    return f"<p>{text}</p>{table}{more}{html_list([*_cut_off(facts), *facts.notes(about_columns=True)])}"
 
 
 def _findings(facts: Facts, columns: list[Column]) -> Iterator[tuple[int, str, str]]:

@@ -68,8 +68,8 @@ def _number_class(value: str) -> str:
     return ' class="n"' if re.fullmatch(r"-?[\d.]+(e[+-]?\d+)?( ?%)?( points)?", value) else ""
 
 
-def listed(lines: Sequence[str], style: str = "") -> str:
-    """Return a list; nothing if there are no lines."""
+def html_list(lines: Sequence[str], style: str = "") -> str:
+    """Return the lines as a list of HTML, or "" if there are none."""
     kind = f' class="{style}"' if style else ""
     return f"<ul{kind}>" + "".join(f"<li>{escaped(line)}</li>" for line in lines) + "</ul>" if lines else ""
 

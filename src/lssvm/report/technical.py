@@ -12,7 +12,7 @@ from .. import arrays, diagnose
 from ..kernels import Kernel
 from ..progress import counted
 from .facts import Facts
-from .markup import Chart, html_table, listed, rounded, side_by_side
+from .markup import Chart, html_list, html_table, rounded, side_by_side
 
 LISTED = 20  # At most this many dropped columns are named.
 TUNERS = {"KFold": "k-fold cross-validation", "Holdout": "the error on held-out rows", "LeaveOneOut": "leave-one-out"}
@@ -43,7 +43,7 @@ def technical_section(facts: Facts) -> str:
         + _stack_table(facts)
         + html_table({"setting": rows, "value": rows.values()}, header=False)
         + side_by_side([*_path_charts(facts)])
-        + listed([*facts.notes(about_columns=False), *_doubts(facts)], "bad")
+        + html_list([*facts.notes(about_columns=False), *_doubts(facts)], "bad")
     )
 
 

@@ -19,7 +19,7 @@ from ..estimators import LSSVC, LSSVR
 from ..intervals.jackknife import ROWS_PER_WIDTH
 from ..progress import counted
 from .facts import Facts
-from .markup import bar_table, escaped, html_table, listed, rounded
+from .markup import bar_table, escaped, html_list, html_table, rounded
 from .quality import distances
 
 LINEAR_ROWS = 2000  # The linear model of a larger table is fitted to a sample of this many rows.
@@ -169,7 +169,7 @@ def rare_precisions(of: Predictions, code: int) -> Predictions:
 
 
 def verdict_section(facts: Facts) -> str:
-    doubts = listed([*cautions(facts)], "bad")
+    doubts = html_list([*cautions(facts)], "bad")
     if facts.loo is None:
         return _verdict("The quality of this model is unknown.") + doubts
     own = model_predictions(facts)
