@@ -221,7 +221,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             Rows that belong together, such as those of the same patient, if the model is for new groups. Wherever a row
             is left out, its group is: in the choice of kernel, C and the weights of a stack, in intervals, in
             probabilities and in ``loo_residuals_``, ``loo_predictions_`` and ``press_``. All of it is exact, without
-            refitting. With metadata routing of scikit-learn, ``groups`` are requested by default.
+            refitting. Rows of weight 0 belong to no group: all other rows predict them. With metadata routing of
+            scikit-learn, ``groups`` are requested by default.
 
         Returns
         -------

@@ -56,7 +56,6 @@ DATE = re.compile(
 # of numbers: codes with leading zeros, four digits or more without a mark of thousands, whole numbers
 FORMS = {"code": re.compile(r"0\d+"), "long": re.compile(r"\D*\d{4,}\D*"), "whole": re.compile(r"[-+]?\d+")}
 FORMS |= {pair: re.compile(pair, re.IGNORECASE) for pair in ("y|yes|n|no", "t|true|f|false", "on|off")}
-FORMS["absent"] = re.compile("|".join(map(re.escape, ABSENT)))
 Example = tuple[str, int]  # a text and the number of its row
 
 
@@ -160,7 +159,8 @@ class Evidence:
             if text in MISSING:
                 continue
             found = readings(text)
-            form = next((name for name, pattern in FORMS.items() if pattern.fullmatch(text)), "")
+            forms = (name for name, pattern in FORMS.items() if pattern.fullmatch(text))
+            form = "absent" if text in ABSENT else next(forms, "") if found else ""
             if len({value for value, _ in found.values()}) > 1:
                 form = "doubtful" if "." not in found or "," in text else "point"
             key = frozenset(found), max((unit for _, unit in found.values()), default=""), form
