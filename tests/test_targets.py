@@ -6,8 +6,10 @@ import scipy
 from reference import left_out
 from sklearn.preprocessing import FunctionTransformer, PowerTransformer, QuantileTransformer
 
-from lssvm import LSSVC, LSSVR, diagnose, export, kernels, load, save, sparsify
+from lssvm import LSSVC, LSSVR, datasets, diagnose, export, kernels, load, save, sparsify
+from lssvm.estimators.planning import scaled_members
 from lssvm.intervals.jackknife import order_statistic
+from lssvm.problem import Problem
 from lssvm.targets import LEVELS, target_scale
 
 DRAW = np.random.RandomState(0)
@@ -197,6 +199,14 @@ def test_targets_that_are_not_skewed_change_nothing():
     models = [LSSVR(target=target).fit(X, y) for target in ("auto", "identity")]
     assert np.array_equal(*(model.predict(NEW) for model in models))
     assert np.array_equal(*(model.predict_interval(NEW) for model in models))
+
+
+def test_skewed_values_with_even_errors_change_nothing():
+    """The targets are skewed because the function is, but errors of all sizes of targets are alike."""
+    rows, y = datasets.make_sinc(120, random_state=0)
+    assert scaled_members([Problem(kernels.Matern(nu=1.5), rows, y[:, None], np.ones(120))])
+    models = [LSSVR(target=target).fit(rows, y) for target in ("auto", "identity")]
+    assert np.array_equal(*(model.predict(rows) for model in models))
 
 
 def test_skewed_targets_get_a_member_and_predictions_are_averages(default):

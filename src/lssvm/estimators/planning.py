@@ -149,16 +149,16 @@ def on_scale(problems: Sequence[Problem], scale: TargetScale) -> list[Problem]:
 def scaled_members(problems: Sequence[Problem]) -> list[Problem]:
     """Members of the default stack on the "power" scale of one output, if it is skewed.
 
-    It is skewed if the skewness exceeds two standard errors, the exponent is closer to 0, the logarithm, than to 1/2,
-    the square root, and the log likelihood of the targets rises by more than the logarithm of their number (the
-    Bayesian information criterion for exponent and unit).
+    It is skewed if the skewness exceeds two standard errors, the exponent is closer to 0, the logarithm, than to 1, and
+    the log likelihood of the targets rises by more than the logarithm of their number (the Bayesian information
+    criterion for exponent and unit).
     """
     y, rows = problems[0].y, problems[0].rows
     known, count = arrays.to_numpy(y)[rows], len(rows)
     if y.shape[1] > 1 or not abs(float(scipy.stats.skew(known)[0])) > 2.0 * math.sqrt(6.0 / count):
         return []
     scale = target_scale("power", arrays.to_numpy(y), rows)
-    if scale.exponents[0] > 0.25 or scale.likelihood(known) + count * math.log(known.std()) < math.log(count):
+    if scale.exponents[0] > 0.5 or scale.likelihood(known) + count * math.log(known.std()) < math.log(count):
         return []
     return on_scale([problem for problem in problems if getattr(problem.kernel, "nu", None) == 1.5][-1:], scale)
 

@@ -66,9 +66,9 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         exponent from 0, the logarithm, to 2, and the likeliest unit of the distances from the smallest target, or from
         the largest one if targets are skewed to the left; a transformer of scikit-learn must increase in y. Predictions
         are means on the scale of y, and so are all errors and intervals. "auto" adds a member with the "power" scale to
-        the default stack if there is one target and it is skewed (an exponent of at most 1/4, and a significantly
-        larger likelihood), with the weight that leave-one-out on the scale of y gives it; otherwise it is "identity", as with
-        a given kernel, C, steps or robust, and in fits on chunks.
+        the default stack if there is one target, it is skewed (an exponent below 1/2, and a significantly larger
+        likelihood), and leave-one-out errors on that scale make the targets clearly likelier. Otherwise it is
+        "identity", as with a given kernel, C, steps or robust, and in fits on chunks.
     loss : {"squared", "poisson", "gamma"}
         What replaces the squares: half the deviance of counts or rates ("poisson") or of positive targets whose
         standard deviation is proportional to their mean ("gamma"). Then f is the logarithm of the mean, predictions

@@ -116,14 +116,15 @@ class LeaveOneOut(Step):
 
 
 def tune_members(
-    problems: Sequence[Problem], step: LeaveOneOut | None = None, *, on_all_rows: bool = True
+    problems: Sequence[Problem], step: LeaveOneOut | None = None, *, on_all_rows: bool = True, every_scale: bool = False
 ) -> dict[int, Problem]:
     """Tune the members of a stack, which differ in their kernels only; return {place: problem}.
 
-    A member without weight after the first stage is left out. The caller warns of values of C at the edge of their
-    range, because it may leave out other members. Each search starts from the results of those before it: a kernel with
-    one width per column from the same kernel with a common width, and a kernel from another one with as many widths. If
-    `on_all_rows` is False, C is that of the search.
+    A member without weight after the first stage is left out, and so is, unless `every_scale`, one on another scale of
+    the targets that makes them no likelier than the others do, by the Bayesian information criterion. The caller warns
+    of values of C at the edge of their range, because it may leave out other members. Each search starts from the
+    results of those before it: a kernel with one width per column from the same kernel with a common width, and a
+    kernel from another one with as many widths. If `on_all_rows` is False, C is that of the search.
     """
     step, member = step or LeaveOneOut(), len(problems) > 1
     if problems[0].loss != "squared":
@@ -162,6 +163,10 @@ def tune_members(
             record.plan.append(f"{len(own)} kernels compared")
         begun[place] = first, partial(_finished, requested, record, first, last, step, on_all_rows)
         found += [] if first is None else [first]
+    plain = [one for one in found if one.requested.target is None]
+    if 0 < len(plain) < len(found) and not every_scale:
+        least = max(one.likelihood for one in plain) + math.log(len(plain[0].criterion.y))
+        found = [one for one in found if one.requested.target is None or one.likelihood > least]
     weights = np.ones(len(found))
     if len(found) > 1 and not weighs_by_folds(problems):  # Their samples have the same rows.
         pairs = [(one, one.criterion.residuals(one.candidate)) for one in found]
@@ -316,7 +321,7 @@ def residuals_of_folds(problems: Sequence[Problem]) -> np.ndarray:
             parts = [as_requested(problem).subset(others) for problem in problems]
             for part in parts[1:]:
                 part.__dict__["rows_by_content"] = parts[0].rows_by_content  # The rows are the same.
-            for place, known in tune_members(parts).items():
+            for place, known in tune_members(parts, every_scale=True).items():
                 scale = known.target
                 fit = known.solve(loo=scale is not None)
                 predicted = arrays.to_numpy(fit.predict(arrays.take(problems[place].X, fold)))

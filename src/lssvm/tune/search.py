@@ -14,6 +14,7 @@ from .. import arrays
 from ..kernels import Kernel
 from ..problem import Problem
 from ..progress import counted
+from ..rules import TINY
 from .choose_C import Errors, best_C, class_errors, downweight_outliers, loo_errors, output_units, search_weights
 from .constants import CONSTANTS, part_of, sample_of, stages_of
 from .criteria import LooError
@@ -49,8 +50,21 @@ class Found:
         """Return leave-one-out residuals of the original targets in units of their spread, from those of z."""
         assert self.requested.target is not None
         scale, z = self.requested.target.smeared(residuals, self.criterion.weights), self.criterion.y
-        unit = output_units(self.requested.targets[self.requested.rows_by_content])
-        return (scale.inverse(z) - scale.mean(z - residuals)) / unit
+        return (scale.inverse(z) - scale.mean(z - residuals)) / self.unit
+
+    @property
+    def unit(self) -> np.ndarray:
+        """The standard deviations of the original targets, which a scale maps to others."""
+        return output_units(self.requested.targets[self.requested.rows_by_content])
+
+    @property
+    def likelihood(self) -> float:
+        """The log likelihood of the original targets in their spread as unit, if errors have a Laplace distribution."""
+        scale, sizes = self.requested.target, np.abs(self.criterion.residuals(self.candidate))
+        found = -len(sizes) * math.log(max(np.average(sizes[:, 0], weights=self.criterion.weights), TINY))
+        if scale is None:
+            return found
+        return found + scale.likelihood(scale.inverse(self.criterion.y)) + len(sizes) * math.log(self.unit[0])
 
     def searched(
         self, method: str, iterations: int | None = None, *, many: bool | None = None, best_C: bool = False
