@@ -127,13 +127,6 @@ def _standardised(scale: TargetScale, y: np.ndarray) -> TargetScale:
     return replace(scale, centre=z.mean(axis=0), spread=np.where(spread > 0.0, spread, 1.0) * np.sign(scale.unit))
 
 
-def likely_units(distances: np.ndarray) -> np.ndarray:
-    """Units for a scale like a logarithm of these distances from an origin: some of their quantiles; none for zeros."""
-    sizes = np.abs(distances)
-    sizes = sizes[sizes > ROUNDING * sizes.max()]
-    return np.quantile(sizes, UNITS) if len(sizes) else np.zeros(0)
-
-
 def _likeliest(y: np.ndarray) -> tuple[float, float, float]:
     """The exponent, origin and unit of one output with the largest likelihood.
 
@@ -141,7 +134,9 @@ def _likeliest(y: np.ndarray) -> tuple[float, float, float]:
     """
     one, best = np.ones(1), (math.inf, 1.0, 0.0, 1.0)
     for end, sign in ((float(y.min()), 1.0), (float(y.max()), -1.0)):
-        for unit in sign * likely_units(y - end):
+        sizes = np.abs(y - end)
+        sizes = sizes[sizes > ROUNDING * sizes.max()]
+        for unit in sign * np.quantile(sizes, UNITS) if len(sizes) else ():
             scale = TargetScale("power", one, (end - unit) * one, unit * one, 0.0 * one, one, y[0], y[0])
 
             def loss(exponent: float, scale: TargetScale = scale) -> float:

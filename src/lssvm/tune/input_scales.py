@@ -11,7 +11,7 @@ from .. import arrays
 from ..arrays import Array
 from ..kernels import RBF
 from ..problem import Problem
-from ..targets import likely_units
+from ..targets import ROUNDING, UNITS
 from .constants import CONSTANTS, sample_of
 from .criteria import LooError
 from .search import common_widths
@@ -34,7 +34,8 @@ def long_tail_scales(problem: Problem) -> np.ndarray:
         x = X[:, column] / largest
         best = -len(x) * math.log(x.std() or math.inf) - math.log(len(x))  # log likelihoods; a scale is a parameter
         for origin in (x.min(), x.max(), np.median(x)) if best > -math.inf else ():
-            for unit in likely_units(x - origin):
+            sizes = np.abs(x - origin)
+            for unit in np.quantile(sizes[sizes > ROUNDING * sizes.max()], UNITS):
                 y = np.arcsinh((x - origin) / unit)
                 likelihood = -len(x) * math.log(y.std() or math.inf)
                 likelihood -= float(np.sum(np.log(np.hypot(x - origin, unit))))
