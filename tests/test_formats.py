@@ -400,3 +400,12 @@ def test_texts_in_which_case_and_blanks_differ_can_be_merged(tmp_path):
     save(model, tmp_path / "m.lssvm")
     new = pd.DataFrame({"country": ["FR ", "De"]})
     assert_array_equal(load(tmp_path / "m.lssvm").predict(new), whole.predict(pd.DataFrame({"country": ["fr", "de"]})))
+    with pytest.raises(TypeError, match="'country' has merge_text=True, which cannot be exported: convert its texts"):
+        export.to_python(model)
+
+
+def test_numbers_among_texts_with_a_decimal_comma():
+    texts = [f"{x:.2f}".replace(".", ",") for x in np.linspace(0.1, 9.9, N)]
+    model = LSSVR(**GIVEN).fit(pd.DataFrame({"x": texts}), Y)
+    mixed = pd.DataFrame({"x": np.array([2.125, "3,5", 4], dtype=object)})
+    assert_allclose(model.predict(mixed), model.predict(pd.DataFrame({"x": ["2,125", "3,5", "4"]})), rtol=1e-12)

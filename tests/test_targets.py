@@ -171,6 +171,8 @@ def test_weighted_rows_and_outputs():
     model = given().fit(X, PRICE, sample_weight=weights)
     kept = given().fit(X[weights > 0], PRICE[weights > 0], sample_weight=weights[weights > 0])
     np.testing.assert_allclose(model.predict(NEW), kept.predict(NEW), rtol=1e-9)
+    other = given().fit(X, np.where(weights > 0, PRICE, -1.0), sample_weight=weights)
+    np.testing.assert_allclose(model.predict(NEW), other.predict(NEW), rtol=1e-9)
     both = given(target="power").fit(X, np.column_stack([PRICE, 5 - X[:, 0]]))
     for output, y in enumerate([PRICE, 5 - X[:, 0]]):
         one = given(target="power").fit(X, y)

@@ -99,10 +99,10 @@ class TransformedTargets(TargetScale):
 
 def target_scale(target: Any, y: np.ndarray, rows: np.ndarray) -> TargetScale:
     """The scale "log" or "power", or that of a transformer, from `rows` of the targets (all rows, outputs)."""
-    name, least = target if isinstance(target, str) else "transformer", y.min(axis=0)
+    name, y = target if isinstance(target, str) else "transformer", y[rows]
+    least, nothing = y.min(axis=0), np.zeros(y.shape[1])
     if name == "log" and not (least > 0.0).all():
         raise ValueError(f"target='log' needs positive targets, but y contains {least.min():.6g}: use target='power'.")
-    y, nothing = y[rows], np.zeros(y.shape[1])
     unit = np.maximum(np.mean(np.abs(y), axis=0), TINY)
     scale = TargetScale(name, nothing, nothing, unit, nothing, nothing + 1.0, least, np.max(y, axis=0))
     if name == "transformer":

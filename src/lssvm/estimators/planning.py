@@ -153,12 +153,16 @@ def scaled_members(problems: Sequence[Problem]) -> list[Problem]:
     the log likelihood of the targets rises by more than the logarithm of their number (the Bayesian information
     criterion for exponent and unit).
     """
-    y, rows = problems[0].y, problems[0].rows
-    known, count = arrays.to_numpy(y)[rows], len(rows)
-    if y.shape[1] > 1 or not abs(float(scipy.stats.skew(known)[0])) > 2.0 * math.sqrt(6.0 / count):
+    y, rows = arrays.to_numpy(problems[0].y), problems[0].rows
+    known, count, span = y[rows], len(rows), np.ptp(y[rows])
+    if y.shape[1] > 1 or span == 0.0:
         return []
-    scale = target_scale("power", arrays.to_numpy(y), rows)
-    if scale.exponents[0] > 0.5 or scale.likelihood(known) + count * math.log(known.std()) < math.log(count):
+    shares = (known - known.min()) / span  # whose squares do not overflow
+    if abs(float(scipy.stats.skew(shares)[0])) < 2.0 * math.sqrt(6.0 / count):
+        return []
+    scale = target_scale("power", y, rows)
+    gain = scale.likelihood(known) + count * math.log(span * shares.std())
+    if scale.exponents[0] > 0.5 or gain < math.log(count):
         return []
     return on_scale([problem for problem in problems if getattr(problem.kernel, "nu", None) == 1.5][-1:], scale)
 

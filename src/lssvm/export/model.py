@@ -175,6 +175,9 @@ def _inputs(columns: Columns | None, count: int, names: list[str]) -> tuple[Inpu
         if column.kind == "time":
             remedy = "convert it to numbers before fit, e.g. days and the hour, or predict in Python"
             raise TypeError(f"Column {column.name!r} contains dates, which cannot be exported: {remedy}.")
+        if column.merged:
+            remedy = "convert its texts to one spelling before fit instead"
+            raise TypeError(f"Column {column.name!r} has merge_text=True, which cannot be exported: {remedy}.")
         cells: list[Any] = [None]
         if column.kind != "number":
             kind = str if isinstance(column.values[0], str) else int

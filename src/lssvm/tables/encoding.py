@@ -167,6 +167,8 @@ class Column:
             if is_missing(cell):
                 continue
             text = str(cell)  # also numbers and dates among texts
+            if own.style == "," and not isinstance(cell, str):
+                text = text.replace(".", ",")
             if text not in known:
                 known[text] = own.read(text)
                 if math.isnan(known[text]) and not is_absent(text):
