@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from lssvm import LSSVC, LSSVR, diagnose, kernels, load, report, save
 from lssvm.cli import main
 from lssvm.problem import Problem
-from lssvm.tune.input_scales import long_tail_scales
+from lssvm.tune.input_scales import is_better_scaled, long_tail_scales
 
 DRAW = np.random.RandomState(0)
 X = np.exp(1.5 * DRAW.normal(size=(80, 2)))
@@ -76,6 +76,17 @@ def test_neither_units_nor_their_zero_matter(model):
 def test_long_tails_that_are_right_as_they_are():
     y = X[:, 0] - 2.0 * X[:, 1] + 0.1 * DRAW.normal(size=80)
     assert not units(LSSVR().fit(X, y)).any()
+
+
+def test_chance_scales_nothing():
+    """Targets that are noise: a common width on the scaled columns looks better in about every second draw."""
+    found = []
+    for seed in range(12):
+        draw = np.random.RandomState(seed)
+        rows, y = np.exp(1.5 * draw.normal(size=(60, 2))), draw.normal(size=(60, 1))
+        problem = Problem(kernels.RBF(), rows, y, np.ones(60))
+        found.append(is_better_scaled(problem, np.log(rows)))
+    assert sum(found) <= 1
 
 
 def test_kernels_that_are_given_see_the_numbers_as_they_are():

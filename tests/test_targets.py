@@ -1,16 +1,20 @@
 """Targets on another scale: the maps, leave-one-out and intervals against refits, and tables with such a member."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy
 from reference import left_out
 from sklearn.preprocessing import FunctionTransformer, PowerTransformer, QuantileTransformer
+from sklearn.utils import Bunch
 
 from lssvm import LSSVC, LSSVR, datasets, diagnose, export, kernels, load, save, sparsify
-from lssvm.estimators.planning import scaled_members
+from lssvm.estimators.planning import on_scale, scaled_members
 from lssvm.intervals.jackknife import order_statistic
 from lssvm.problem import Problem
 from lssvm.targets import LEVELS, target_scale
+from lssvm.tune.search import first_stage
 
 DRAW = np.random.RandomState(0)
 X = DRAW.uniform(-1, 1, (60, 2))
@@ -73,11 +77,27 @@ def test_the_power_is_the_likeliest(name):
     assert (scale.unit < 0) == (name == "left")
 
 
-def test_units_and_their_zero_do_not_matter():
-    scale, other = (target_scale("power", y[:, None], np.arange(60)) for y in (PRICE, 1e4 + 1e3 * PRICE))
-    np.testing.assert_allclose(other.forward(1e4 + 1e3 * PRICE[:, None]), scale.forward(PRICE[:, None]), rtol=1e-9)
+@pytest.mark.parametrize("y", [PRICE, 600.0 - PRICE], ids=["right", "left"])
+def test_units_and_their_zero_do_not_matter(y):
+    scale, other = (target_scale("power", one[:, None], np.arange(60)) for one in (y, 1e4 + 1e3 * y))
+    np.testing.assert_allclose(other.forward(1e4 + 1e3 * y[:, None]), scale.forward(y[:, None]), rtol=1e-9)
     np.testing.assert_allclose(other.exponents, scale.exponents)
     np.testing.assert_allclose(other.high, 1e4 + 1e3 * scale.high)
+    if scale.unit < 0:  # otherwise 0 is a bound of positive targets
+        np.testing.assert_allclose(other.low, 1e4 + 1e3 * scale.low)
+
+
+def test_the_likelihood_of_errors_does_not_depend_on_a_linear_scale():
+    """With exponent 1, z is linear in the targets, and so are the errors."""
+    plain = Problem(kernels.RBF(1.0), X, PRICE[:, None], np.ones(60), C=10.0)
+    one, scale = np.ones(1), target_scale("power", PRICE[:, None], np.arange(60))
+    scale = replace(scale, exponents=one, centre=0.0 * one, spread=one)
+    z = scale.forward(PRICE[:, None])
+    [other] = on_scale([plain], replace(scale, centre=z.mean(axis=0), spread=z.std(axis=0)))
+    found = [first_stage(problem, "auto", Bunch(evaluations=0, plan=[])) for problem in (plain, other)]
+    sizes = np.abs(found[0].criterion.residuals(found[0].candidate))
+    assert found[0].likelihood == pytest.approx(-60 * np.log(sizes.mean()))
+    assert found[1].likelihood == pytest.approx(found[0].likelihood, rel=1e-9)
 
 
 def test_means_are_those_over_quantiles_of_residuals():
