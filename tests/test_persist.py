@@ -145,7 +145,9 @@ def test_steps_and_weights(steps, weighting, path):
         round_trip(fitted, path)
 
 
-@pytest.mark.parametrize("name", sparsify.__all__)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "Learned" else []) for name in sparsify.__all__]
+)
 def test_every_step_leaves_what_can_be_saved(name, path):
     given = {"n": 10, "points": NEW[:5]}
     arguments = inspect.signature(getattr(sparsify, name)).parameters.values()
@@ -675,6 +677,17 @@ def test_arrays_that_later_work_could_not_use_are_refused(name, value, path):
     save(LSSVR(kernels.RBF(sigma=1.0), C=1.0, robust="hampel").fit(X, Y), path)
     path.write_bytes(with_first_cell(path.read_bytes(), f"members[0].fit.{name}", value))
     with pytest.raises(ValueError, match=rf"{name} is not valid"):
+        load(path)
+
+
+@pytest.mark.parametrize("name", ["unit", "spread"])
+@pytest.mark.parametrize("value", [0.0, -1.0])
+def test_a_scale_that_is_no_increasing_map_is_refused(name, value, path):
+    save(LSSVR(kernels.RBF(sigma=1.0), C=1.0, target="power").fit(X, np.exp(Y[:, 0])), path)
+    content = path.read_bytes()
+    [name] = [key for key in read_header(content)[0] if key.endswith(f"target.{name}")]
+    path.write_bytes(with_first_cell(content, name, value))
+    with pytest.raises(ValueError, match=r"target is not valid"):
         load(path)
 
 

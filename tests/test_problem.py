@@ -490,7 +490,7 @@ def drawn_problems(draw):
     return Problem(kernel, inputs, y, weights, 10.0 ** draw(st.floats(-3, 3)), **options)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None, derandomize=True)
 @given(drawn_problems(), st.booleans())
 def test_closed_form_leave_one_out_is_the_refits(machine, every):
     loo = machine.factorise(machine.C, every=every).fit(machine.C).loo_residuals

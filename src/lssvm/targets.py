@@ -55,11 +55,11 @@ class TargetScale:
             return self.origin + self.unit * inv_boxcox(np.maximum(z, np.where(a > 0.0, -1.0 / a, -np.inf)), a)
 
     def bounded(self, y: np.ndarray) -> np.ndarray:
-        """Predictions within their bounds."""
+        """Return predictions within their bounds."""
         return np.clip(y, self.low, self.high)
 
     def mean(self, f: np.ndarray) -> np.ndarray:
-        """The mean of y for predictions f of z, (..., outputs)."""
+        """Return the mean of y for predictions f of z, (..., outputs)."""
         assert self.quantiles is not None
         total = np.zeros(np.shape(f))
         for q in self.quantiles:
@@ -67,18 +67,18 @@ class TargetScale:
         return total / len(self.quantiles)
 
     def ends(self, z: np.ndarray) -> np.ndarray:
-        """Ends of intervals of y from those of z, which may be infinite."""
+        """Return the ends of intervals of y from those of z, which may be infinite."""
         found = np.where(np.isinf(z), z, self.bounded(self.inverse(np.where(np.isinf(z), 0.0, z))))
         return np.where(self.low >= 0.0, np.maximum(found, 0.0), found)
 
     def smeared(self, residuals: np.ndarray, weights: np.ndarray) -> TargetScale:
-        """The same with the quantiles of leave-one-out residuals (rows, outputs)."""
+        """Return the same with the quantiles of leave-one-out residuals (rows, outputs)."""
         rows = weights > 0.0
         found = np.quantile(residuals[rows], LEVELS, axis=0, weights=weights[rows], method="inverted_cdf")
         return replace(self, quantiles=found)
 
     def likelihood(self, y: np.ndarray) -> float:
-        """The log likelihood of targets (rows, 1) if z is normal, up to a constant."""
+        """Return the log likelihood of targets (rows, 1) if z is normal, up to a constant."""
         slopes = (self.exponents - 1.0) * np.log((y - self.origin) / self.unit)
         return float(np.sum(slopes - np.log(self.unit * self.spread)))
 
@@ -98,7 +98,7 @@ class TransformedTargets(TargetScale):
 
 
 def target_scale(target: Any, y: np.ndarray, rows: np.ndarray) -> TargetScale:
-    """The scale "log" or "power", or that of a transformer, from `rows` of the targets (all rows, outputs)."""
+    """Return the scale "log" or "power", or that of a transformer, from `rows` of the targets (all rows, outputs)."""
     name, y = target if isinstance(target, str) else "transformer", y[rows]
     least, nothing = y.min(axis=0), np.zeros(y.shape[1])
     if name == "log" and not (least > 0.0).all():
@@ -121,14 +121,14 @@ def target_scale(target: Any, y: np.ndarray, rows: np.ndarray) -> TargetScale:
 
 
 def _standardised(scale: TargetScale, y: np.ndarray) -> TargetScale:
-    """The scale with z of mean 0 and standard deviation 1."""
+    """Return the scale with z of mean 0 and standard deviation 1."""
     z = scale.forward(y)
     spread = z.std(axis=0)
     return replace(scale, centre=z.mean(axis=0), spread=np.where(spread > 0.0, spread, 1.0) * np.sign(scale.unit))
 
 
 def _likeliest(y: np.ndarray) -> tuple[float, float, float]:
-    """The exponent, origin and unit of one output with the largest likelihood.
+    """Return the exponent, origin and unit of one output with the largest likelihood.
 
     The exponent has two digits: the last ones may be rounding errors.
     """

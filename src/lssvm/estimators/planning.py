@@ -49,7 +49,7 @@ DEFAULT_KERNELS: dict[bool, Kernel] = {True: RBF(ard=True), False: Choice([RBF(a
 
 
 def are_steps(steps: Any) -> bool:
-    """True for a list of steps that is not too long; TypeError if it is not a list of steps."""
+    """Return whether a list of steps is not too long; TypeError if it is not a list of steps."""
     if isinstance(steps, (str, Step, type)) or not isinstance(steps, Sequence):
         example = repr(steps) if isinstance(steps, Step) else "lssvm.sparsify.Random(100)"
         raise TypeError(f"steps must be a list of steps or None, got {shown(steps)}: write steps=[{example}].")
@@ -62,7 +62,7 @@ def are_steps(steps: Any) -> bool:
 
 
 def are_weights(value: Any) -> bool:
-    """Whether this is a dict of weights whose products with sample weights are finite."""
+    """Return whether this is a dict of weights whose products with sample weights are finite."""
     real: Any = Real
     return isinstance(value, Mapping) and all(isinstance(w, real) and 0 <= w < 1e100 for w in value.values())
 
@@ -95,7 +95,7 @@ Target = Annotated[
 
 
 def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Problem], bool]:
-    """The problems before their steps, one per kernel, and whether the model is a stack of them."""
+    """Return the problems before their steps, one per kernel, and whether the model is a stack of them."""
     X, weights = table.X, table.weights
     classification = is_classifier(model)
     # a clone, so that the user's kernel stays unchanged
@@ -141,13 +141,13 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
 
 
 def on_scale(problems: Sequence[Problem], scale: TargetScale) -> list[Problem]:
-    """The problems of a stack with their targets on another scale."""
+    """Return the problems of a stack with their targets on another scale."""
     y = problems[0].y
     return [problem.replace(y=arrays.like(scale.forward(arrays.to_numpy(y)), y), target=scale) for problem in problems]
 
 
 def scaled_members(problems: Sequence[Problem]) -> list[Problem]:
-    """Members of the default stack on the "power" scale of one output, if it is skewed.
+    """Return members of the default stack on the "power" scale of one output, if it is skewed.
 
     It is skewed if the skewness exceeds two standard errors, the exponent is closer to 0, the logarithm, than to 1, and
     the log likelihood of the targets rises by more than the logarithm of their number (the Bayesian information
@@ -168,7 +168,7 @@ def scaled_members(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def with_best_scales(model: Any, table: Table) -> Table:
-    """The table with long-tailed numbers on a scale that `fit` may choose: only those of the default kernels."""
+    """Return the table with long-tailed numbers on a scale that `fit` may choose: only those of the default kernels."""
     if model.kernel is not None:
         return table
     problem = plan(model, table)[0][0]
@@ -187,7 +187,7 @@ def with_best_scales(model: Any, table: Table) -> Table:
 
 
 def for_encoded_columns(kernel: Kernel, columns: Columns) -> Kernel:
-    """The kernel with the widths and groups that the user gave per column of the table, for the encoded columns.
+    """Return the kernel with the widths and groups that the user gave per column of the table, for the encoded columns.
 
     An additive kernel without groups has one component per column of the table.
     """
@@ -210,7 +210,7 @@ def for_encoded_columns(kernel: Kernel, columns: Columns) -> Kernel:
 
 
 def default_portfolio(problem: Problem) -> Kernel:
-    """The stack that `LSSVR` fits if kernel, C, steps and robust are None.
+    """Return the stack that `LSSVR` fits if kernel, C, steps and robust are None.
 
     Up to 1000 rows, an additive spline gains nothing (it is the worst member of the worst of 17 tables), and a common
     width of Matern 1/2 next to one width per column 0.1 %. Above, common widths gain little, but cost as much as other
@@ -233,14 +233,14 @@ def default_portfolio(problem: Problem) -> Kernel:
 
 
 def most_to_solve(problem: Problem) -> float:
-    """The `work` of the final fit for ``steps=None``."""
+    """Return the `work` of the final fit for ``steps=None``."""
     rows = len(problem.rows)
     solves = 1 if problem.robust is None else 1 + max(ROBUST_ITERATIONS, problem.robust.iterations)
     return solves * work(rows, None if rows <= DENSE_ROWS else BASIS_SIZE)
 
 
 def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> list[Problem]:
-    """The problems of the members of a stack after their steps.
+    """Return the problems of the members of a stack after their steps.
 
     For ``steps=None``, all of them share the basis of the first one, unless fewer points than half of it span all
     functions of their kernel. Members of the default stack that take too long are left out, as on large tables a larger
@@ -286,20 +286,20 @@ def run_steps(problem: Problem, steps: Sequence[Any]) -> Problem:
 
 
 def retuned(problem: Problem) -> Problem:
-    """The problem with C chosen again, if it was chosen from results that had lost their accuracy."""
+    """Return the problem with C chosen again, if it was chosen from results that had lost their accuracy."""
     chosen = problem.asked == (problem.kernel, None) and LeaveOneOut.__name__ in problem.paths
     return tuned(problem.replace(C=None), on_all_rows=False) if chosen else problem
 
 
 def main_path(problem: Problem) -> Any:
-    """The record of the last step that has one, other than the `LeaveOneOut` that ends every fit if possible."""
+    """Return the record of the last step that has one, other than the `LeaveOneOut` that ends every fit if possible."""
     names = list(problem.paths)
     chosen = [name for name in names if name != LeaveOneOut.__name__] or names
     return problem.paths[chosen[-1]] if chosen else None
 
 
 def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The codings and losses that `LSSVC` compares; None stands for least squares, one class against the rest.
+    """Return the codings and losses that `LSSVC` compares; None stands for least squares, one class against the rest.
 
     That is the meaning of "auto" if there is nothing to choose, or if a step or robust weights require squares.
     With very many classes, only that is searched.
@@ -323,7 +323,7 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
 
 
 def tied_steps(model: Any) -> list[Any]:
-    """The steps that are defined for the squared loss only."""
+    """Return the steps that are defined for the squared loss only."""
     return [step for step in model.steps or () if getattr(step, "needs_squares", False)]
 
 
@@ -342,7 +342,7 @@ def check_loss(model: Any, given: str, remedy: str, *, grouped: bool) -> None:
 
 
 def with_class_basis(problem: Problem, coding: str, loss: str) -> Problem:
-    """The default for ``steps=None`` of `LSSVC`: dense if that is cheap enough, else a basis of random rows."""
+    """Return the default for ``steps=None`` of `LSSVC`: dense if that is cheap enough, else a basis of random rows."""
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
     by_pairs = coding == "one-vs-one"
     if (pair_work(counts) if by_pairs else counts.sum() ** 3) <= DENSE_CLASS_WORK or problem.kernel.is_precomputed:

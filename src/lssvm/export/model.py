@@ -165,7 +165,7 @@ def read_model(model: Any) -> ModelContent:
 
 
 def _inputs(columns: Columns | None, count: int, names: list[str]) -> tuple[Input, ...]:
-    """The inputs; a model without `columns` takes numbers and has no values for missing cells."""
+    """Return the inputs; a model without `columns` takes numbers and has no values for missing cells."""
     if columns is None:
         columns = Columns(tuple(Column(number, median=np.nan) for number in range(count)))
     found = []
@@ -192,7 +192,7 @@ def _inputs(columns: Columns | None, count: int, names: list[str]) -> tuple[Inpu
 
 
 def _members(fitted: FittedModel, width: int) -> tuple[tuple[Member, ...], tuple[np.ndarray, ...]]:
-    """The members, and their support vectors without those that do not count."""
+    """Return the members, and their support vectors without those that do not count."""
     tables: list[np.ndarray] = []
     found = []
     for member, weight in zip(fitted.members, fitted.shares, strict=True):
@@ -210,7 +210,7 @@ def _members(fitted: FittedModel, width: int) -> tuple[tuple[Member, ...], tuple
 
 
 def _scale(scale: TargetScale) -> np.ndarray:
-    """The numbers of a scale of the targets; TypeError for a transformer."""
+    """Return the numbers of a scale of the targets; TypeError for a transformer."""
     if isinstance(scale, TransformedTargets):
         raise TypeError("A model with a transformer of the targets cannot be exported: use target='log' or 'power'.")
     ends = scale.low, scale.high, scale.quantiles
@@ -219,7 +219,7 @@ def _scale(scale: TargetScale) -> np.ndarray:
 
 
 def _formula(kernel: Kernel, d: int) -> Formula:
-    """The formula of a kernel of d columns; TypeError if that of the kernel, or of a part of it, is unknown."""
+    """Return the formula of a kernel of d columns; TypeError if that of the kernel, or of a part of it, is unknown."""
     if type(kernel) not in (RBF, Matern, Linear, Polynomial, Spline, Additive, Sum, Product):
         remedy = "use RBF, Matern, Linear, Polynomial, Spline, Additive, or sums and products of these"
         why = "A precomputed kernel or a user-defined function cannot be evaluated outside Python"
@@ -271,7 +271,7 @@ def _scaling(scalers: list[Any], d: int) -> list[Scaling]:
 
 
 def _labels(classes: np.ndarray) -> list[Any]:
-    """The classes as plain values of one type."""
+    """Return the classes as plain values of one type."""
     labels = [label.item() if isinstance(label, np.generic) else label for label in classes]
     if len({type(label) for label in labels}) != 1 or not isinstance(labels[0], (str, int, float)):
         raise TypeError(f"classes {labels!r} cannot be exported: use text or numbers, all of the same type.")

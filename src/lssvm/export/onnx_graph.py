@@ -83,7 +83,7 @@ def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
 
 
 def _operator(name: str) -> Callable[..., _Value]:
-    """A method that adds a node to the graph."""
+    """Return a method that adds a node to the graph."""
     return lambda value, *others: value.graph.add(name, value, *others)
 
 
@@ -105,7 +105,7 @@ class _Value:
         return self.graph.add("Clip", self, low, high)
 
     def columns(self, count: int) -> list[_Value]:
-        """The columns of a matrix, (rows, 1) each."""
+        """Return the columns of a matrix, (rows, 1) each."""
         names = self.graph.node("Split", [self.name], count, axis=1, num_outputs=count)
         return [_Value(self.graph, name) for name in names]
 
@@ -127,7 +127,7 @@ class _Graph:
         self.outputs: list[Any] = []
 
     def input(self, name: str, kind: int, columns: int) -> _Value:
-        """A new input; a name that the graph itself uses gets a suffix."""
+        """Return a new input; a name that the graph itself uses gets a suffix."""
         if name.startswith("lssvm:"):
             name += "_input"
         while name in OUTPUTS or name in [own.name for own in self.inputs]:
@@ -136,12 +136,12 @@ class _Graph:
         return _Value(self, name)
 
     def add(self, operator: str, *inputs: Any, **attributes: Any) -> _Value:
-        """The result of a new node, from values, numbers, arrays or lists of texts."""
+        """Return the result of a new node, from values, numbers, arrays or lists of texts."""
         names = [own.name if isinstance(own, _Value) else self.constant(own) for own in inputs]
         return _Value(self, self.node(operator, names, 1, **attributes)[0])
 
     def node(self, operator: str, inputs: Sequence[str], outputs: int, **attributes: Any) -> list[str]:
-        """The names of the results of a new node."""
+        """Return the names of the results of a new node."""
         key = (operator, *inputs, outputs, repr(attributes))
         if key not in self.known:
             self.known[key] = [f"lssvm:{operator.lower()}_{len(self.nodes)}_{number}" for number in range(outputs)]
@@ -149,7 +149,7 @@ class _Graph:
         return list(self.known[key])
 
     def constant(self, values: Any) -> str:
-        """The name of a new constant: a number, an array, or a list of texts."""
+        """Return the name of a new constant: a number, an array, or a list of texts."""
         from onnx import numpy_helper
 
         if not isinstance(values, list):
@@ -171,7 +171,7 @@ class _Graph:
         self.outputs.append(self.helper.make_tensor_value_info(name, kind, [None, *columns]))
 
     def build(self, content: ModelContent) -> Any:
-        """The model, checked."""
+        """Return the model, checked."""
         import onnx
 
         helper, text = self.helper, content.title
@@ -186,7 +186,7 @@ class _Graph:
 
 
 def _encoded(graph: _Graph, content: ModelContent) -> _Value:
-    """The encoded rows, (rows, encoded columns)."""
+    """Return the encoded rows, (rows, encoded columns)."""
     if content.is_matrix:
         X = graph.input("X", DOUBLE, content.columns)
         if content.inputs[0].scaling is not None:
@@ -213,7 +213,7 @@ def _asinh(x: _Value) -> _Value:
 
 
 def _code(column: Input, cell: _Value) -> _Value:
-    """The row of a cell in `Input.rows`, (rows, 1)."""
+    """Return the row of a cell in `Input.rows`, (rows, 1)."""
     graph = cell.graph
     unknown, missing = len(column.values), len(column.values) + 1
     if column.is_text:
@@ -247,7 +247,7 @@ def _bounded(y: _Value, scale: np.ndarray) -> _Value:
 
 
 def _means(f: _Value, scale: np.ndarray) -> _Value:
-    """The means of targets for outputs (rows, outputs) on another scale (`TargetScale.mean`)."""
+    """Return the means of targets for outputs (rows, outputs) on another scale (`TargetScale.mean`)."""
     graph, (a, origin, unit, centre, spread, *_) = f.graph, scale.T
     z = (graph.add("Unsqueeze", f, np.array([1])) + scale.T[None, 7:]) * spread + centre
     logarithm = graph.add("Log", graph.add("Max", z * a + 1.0, TINY)) / np.where(a == 0.0, 1.0, a)
@@ -290,7 +290,7 @@ def _kernel(kernel: Formula, X: _Value, points: np.ndarray, columns: Sequence[in
 
 
 def _spline(kernel: Formula, cell: _Value, points: np.ndarray, c: int) -> _Value:
-    """The products of the features of a column (`Spline.features`) with those of the support vectors."""
+    """Return the products of the features of a column (`Spline.features`) with those of the support vectors."""
     start, span, knots, factors = (kernel.tables[name][c] for name in ("starts", "spans", "knots", "factors"))
     u, v = (cell - start) / span, knots[None, :]
     a = u.clip(0.0, 1.0)
@@ -305,7 +305,7 @@ def _spline(kernel: Formula, cell: _Value, points: np.ndarray, c: int) -> _Value
 
 
 def _winner(content: ModelContent, f: _Value) -> _Value:
-    """The index of the class, from the decision values."""
+    """Return the index of the class, from the decision values."""
     if not content.single:
         return f.graph.add("ArgMax", f, axis=1, keepdims=0)
     flat = f.graph.add("Squeeze", f.graph.add("Greater", f, 0.0), np.array([1]))
@@ -313,7 +313,7 @@ def _winner(content: ModelContent, f: _Value) -> _Value:
 
 
 def _probabilities(content: ModelContent, member: Member, f: _Value) -> _Value:
-    """The class probabilities of a member, calibrated by its slopes."""
+    """Return the class probabilities of a member, calibrated by its slopes."""
     graph = f.graph
     if member.calibration == "couple":
         return _coupled(content.decisions, f * member.slopes[0])

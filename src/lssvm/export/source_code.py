@@ -43,7 +43,7 @@ class SourceCode:
         return self.sections[name].substitute(self.words, **words)
 
     def file(self, **words: Any) -> str:
-        """The text of the file."""
+        """Return the text of the file."""
         points = (self.declare(f"{self.words['prefix']}points{k}", own) for k, own in enumerate(self.content.tables))
         functions, kernels = self._kernels()
         members = [self._words(number, kernel) for number, kernel in enumerate(kernels)]
@@ -52,7 +52,7 @@ class SourceCode:
         return f"{text}\n"
 
     def _words(self, number: int, kernel: str) -> dict[str, Any]:
-        """The words in the sections about a member."""
+        """Return the words in the sections about a member."""
         member = self.content.members[number]
         tables = {"coefficients": member.coef, "intercept": member.intercept}
         tables |= {} if member.scale is None else {"scale": member.scale}
@@ -89,7 +89,7 @@ class SourceCode:
         return "\n".join(lines), names
 
     def _methods(self, members: Sequence[dict[str, Any]]) -> str:
-        """The functions named after the methods of the model."""
+        """Return the functions named after the methods of the model."""
         content = self.content
         if content.classes is None:
             scaled = [member.scale is not None for member in content.members]
@@ -153,7 +153,7 @@ def to_c(model: LSSVR | LSSVC | Pipeline, name: str = "lssvm") -> str:
 
 
 def _c_encode(content: ModelContent, name: str, source: SourceCode) -> str:
-    """The function that encodes a row: numbers and, unless the table is a matrix of numbers, texts."""
+    """Return the function that encodes a row: numbers and, unless the table is a matrix of numbers, texts."""
     arrays, work, place = [], [], 0
     names: dict[str, list[str]] = {"number": [], "text": []}
     for column in content.inputs:
@@ -189,7 +189,7 @@ def _c_encode(content: ModelContent, name: str, source: SourceCode) -> str:
 
 
 def c_array(name: str, values: np.ndarray | Sequence[Any], integer: str = "int") -> str:
-    """An array of numbers or texts; each row of a matrix has a line of its own.
+    """Return an array of numbers or texts; each row of a matrix has a line of its own.
 
     C has no empty arrays, so that of no texts contains a null pointer.
     """
@@ -255,10 +255,10 @@ def to_python(model: LSSVR | LSSVC | Pipeline) -> str:
 
 
 def _python_list(name: str, values: np.ndarray) -> str:
-    """An array as nested lists; each row of a matrix has a line of its own."""
+    """Return an array as nested lists; each row of a matrix has a line of its own."""
     return f"{name} = [\n{_lines(values.tolist())}\n]" if values.ndim > 1 else f"{name} = {values.tolist()!r}"
 
 
 def _lines(values: Sequence[Any]) -> str:
-    """The values of a list, each on a line of its own."""
+    """Return the values of a list, each on a line of its own."""
     return "\n".join(f"    {value!a}," for value in values)

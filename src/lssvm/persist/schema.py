@@ -249,8 +249,9 @@ def _are_classes(layout: Layout) -> bool:
 
 def _is_scale(target: TargetScale, problem: Problem | None, sizes: Sizes) -> bool:
     """Return whether this is the scale of a regression with the targets of the problem."""
-    same = problem is None or problem.target is not None
-    return same and target.quantiles is not None and "classes" not in sizes and bool((target.low <= target.high).all())
+    same, signs = problem is None or problem.target is not None, np.sign(target.unit)
+    is_map = signs.all() and np.array_equal(signs, np.sign(target.spread)) and (target.low <= target.high).all()
+    return same and target.quantiles is not None and "classes" not in sizes and bool(is_map)
 
 
 def _are_members(fitted: FittedModel) -> bool:

@@ -97,7 +97,7 @@ class Column:
 
     @classmethod
     def of(cls, name: str | int, cells: Any) -> Column:
-        """The kind of a column of a frame; the texts decide whether they are numbers, times or a category."""
+        """Return the kind of a column of a frame; the texts decide whether they are numbers, times or a category."""
         kind, values = kind_of(cells)
         if kind != "text":
             times: Any = {"format": Format("ymd"), "zone": zone_of(cells)} if kind == "time" else {}
@@ -156,7 +156,7 @@ class Column:
         return self._ranks(found) if self.kind == "ranks" else found
 
     def _formatted(self, cells: Any, own: Format, *, fitted: bool) -> np.ndarray:
-        """Numbers and times, from texts or as they are."""
+        """Return numbers or times, from texts or as they are."""
         kind, known = kind_of(cells)[0] if hasattr(cells, "dtype") or hasattr(cells, "type") else "", {}
         if kind == "number" == self.kind:
             return floats_of(cells, self.name, fitted=fitted)
@@ -178,7 +178,7 @@ class Column:
         return values
 
     def _ranks(self, cells: np.ndarray) -> np.ndarray:
-        """The ranks of the cells of an ordered category."""
+        """Return the ranks of the cells of an ordered category."""
         cells = self._as_in_fit(cells)
         ranks = {value: float(rank) for rank, value in enumerate(self.values)}
         unknown = next((cell for cell in cells if cell is not None and cell not in ranks), None)
@@ -191,7 +191,7 @@ class Column:
         return np.array([ranks.get(cell, math.nan) for cell in cells], dtype=np.float64)
 
     def fitted(self, cells: np.ndarray) -> Column:
-        """The column with what is learned from its cells: the median, or the values."""
+        """Return the column with what is learned from its cells: the median, or the values."""
         missing = np.array([cell is None for cell in cells]) if cells.dtype == object else np.isnan(cells)
         if missing.all():
             raise ValueError(f"X: column {self.name!r} has no values, only missing cells: drop it.")
@@ -259,11 +259,11 @@ class Column:
         out[codes == self.width] = (1.0 - math.sqrt(1.0 + self.width)) / (math.sqrt(2.0) * self.width)
 
     def unscaled(self, encoded: np.ndarray) -> np.ndarray:
-        """The numbers that are encoded."""
+        """Return the numbers that are encoded."""
         return self.origin + self.unit * np.sinh(encoded) if self.unit else encoded
 
     def scaled(self, origin: float, unit: float, encoded: np.ndarray) -> tuple[Column, np.ndarray]:
-        """The column and its encoded cells on the scale asinh((x - origin)/unit), from the cells of all rows."""
+        """Return the column and its encoded cells on the scale asinh((x - origin)/unit), from the cells of all rows."""
         column, out = replace(self, origin=origin, unit=unit), np.zeros(encoded.shape)
         cells = np.where(np.any(encoded[:, 1:] > 0, axis=1), math.nan, encoded[:, 0])
         if self.height:
@@ -273,7 +273,7 @@ class Column:
         return column, out
 
     def _as_in_fit(self, cells: np.ndarray) -> np.ndarray:
-        """The cells of a category. Numbers become text if the category was text that can be read as numbers."""
+        """Return the cells of a category. Numbers become text if the category was text that can be read as numbers."""
         known = isinstance(self.values[0], str)
         cells = spelled_as(self.values, cells) if known else cells
         other = next((cell for cell in cells if cell is not None and isinstance(cell, str) != known), None)
@@ -308,13 +308,13 @@ class Columns:
         return cls(tuple(found))
 
     def read(self, X: Any, *, fitted: bool = True) -> list[np.ndarray]:
-        """The cells of all columns; error messages depend on whether the model is `fitted`."""
+        """Return the cells of all columns; error messages depend on whether the model is `fitted`."""
         frame = series_of(X)
         cells: Iterable[Any] = np.asarray(X, dtype=object).T if frame is None else frame
         return [column.read(own, fitted=fitted) for column, own in zip(self.columns, cells, strict=True)]
 
     def fitted(self, cells: Sequence[np.ndarray]) -> Columns:
-        """The columns with their medians and values, from the cells of the training rows."""
+        """Return the columns with their medians and values, from the cells of the training rows."""
         medians = np.full(len(cells), math.nan)  # unless all cells are numbers: there may be very many columns
         for part in arrays.row_blocks(len(cells), 16 * len(cells[0])):
             whole = [c for c in range(part.start, part.stop) if self.columns[c].kind in ("number", "ranks")]
@@ -327,7 +327,7 @@ class Columns:
         return Columns(tuple(found))
 
     def encode(self, cells: Sequence[np.ndarray]) -> np.ndarray:
-        """The encoded rows."""
+        """Return the encoded rows."""
         out = np.zeros((len(cells[0]), len(self.sources)))
         place = 0
         for column, own in zip(self.columns, cells, strict=True):
@@ -347,19 +347,19 @@ class Columns:
         return Columns(tuple(found)), out
 
     def unscaled(self, encoded: np.ndarray) -> np.ndarray:
-        """Encoded rows with the numbers as they are."""
+        """Return encoded rows with the numbers as they are."""
         out = encoded.copy()
         for place, source in enumerate(self.sources):
             out[:, place] = self.columns[source].unscaled(encoded[:, place])
         return out
 
     def split(self, matrix: np.ndarray) -> list[np.ndarray]:
-        """The cells of a matrix of all of them, which has objects if there are categories."""
+        """Return the cells of a matrix of all of them, which has objects if there are categories."""
         kinds = (object if column.kind == "category" else np.float64 for column in self.columns)
         return [cells.astype(kind) for cells, kind in zip(matrix.T, kinds, strict=True)]
 
     def numbers(self, *, encoded: bool) -> np.ndarray:
-        """The positions of numbers and ranks in the table, or of their values among the encoded columns."""
+        """Return the positions of numbers and ranks in the table, or of their values among the encoded columns."""
         found = [c for c, column in enumerate(self.columns) if column.kind in ("number", "time", "ranks")]
         ends = np.cumsum([column.width for column in self.columns])
         return np.array([ends[c] - self.columns[c].width for c in found] if encoded else found, dtype=np.intp)
@@ -383,7 +383,7 @@ class Columns:
 
 
 def _chosen(requested: Any, names: list[Any]) -> np.ndarray:
-    """The mask of the columns that `categorical_features` chooses."""
+    """Return the mask of the columns that `categorical_features` chooses."""
     chosen = np.asarray([] if requested is None else requested)
     if chosen.dtype.kind == "b" and chosen.shape == (len(names),):
         return chosen
