@@ -218,7 +218,7 @@ def in_tiles(
     cache.
     """
     n_rows, n_columns = array.shape
-    if not is_numpy(array) or array.size < 2**16 or depth > 128:
+    if not is_numpy(array) or array.size < 2**18 or depth > 128:
         return [function(block, slice(0, n_columns)) for block in row_blocks(n_rows, 8 * n_columns, array)]
     if symmetric:
         squares = [slice(i, min(i + SQUARE, n_rows)) for i in range(0, n_rows, SQUARE)]

@@ -64,9 +64,10 @@ class PairSolution:
             g = in_loo[batch.rows[:, :, None], batch.numbers[:, None, :]] * batch.inside[:, :, None]
             if self.is_quadratic:
                 P, a, q, ridge = found
-                scaled = P * (-np.sum(g * a, axis=2) / q**2)[:, None, :]
-                part = scaled @ P
-                part += np.matmul(P @ (g / q[:, :, None]), a.transpose(0, 2, 1), out=scaled)
+                part = (P * (-np.sum(g * a, axis=2) / q**2)[:, None, :]) @ P
+                moves = P @ (g / q[:, :, None])
+                for own, target in np.ndindex(len(part), a.shape[2]):
+                    arrays.add_outer(part[own], moves[own, :, target], a[own, :, target])
                 return part, -float(np.sum(np.einsum("gii->gi", part) * ridge))
             problem, fit, K = found
             G, in_C = problem.loo_gradient(fit, K, g[0, :, 0])
@@ -146,23 +147,22 @@ class BatchedPairs:
 
 
 def _least_squares(A: np.ndarray, batch: Batch, C: float) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return the coefficients, decision and leave-one-out values and biases, and what derivatives need; A becomes P."""
+    """Return the coefficients, decision and leave-one-out values and biases, and what derivatives need. A is lost."""
     ridge, t = 1.0 / (C * batch.weights), batch.targets
     np.einsum("gii->gi", A)[...] += np.where(batch.inside, ridge, 1.0)
-    for part in A:  # LAPACK sees the transposed matrix, which is the same by symmetry
-        if lapack.dpotrf(part.T, lower=0, clean=1, overwrite_a=1)[1]:
+    for part in A:  # LAPACK sees the transposed matrix, the same by symmetry, whose lower factor takes less time
+        if lapack.dpotrf(part.T, lower=1, clean=1, overwrite_a=1)[1]:
             raise NumericalError("A system is not positive definite.")
-    arrays.invert_lower(A)
+    arrays.invert_lower(A.transpose(0, 2, 1))
     for part in A:
-        lapack.dlauum(part.T, lower=0, overwrite_c=1)
-    P, scratch = A, np.tril(A, -1)
-    P += scratch.transpose(0, 2, 1)
-    np.einsum("gii->gi", P)[~batch.inside] = 0.0
-    before = np.einsum("gii->gi", P).copy()
+        lapack.dlauum(part.T, lower=1, overwrite_c=1)
+    P = A + A.transpose(0, 2, 1)
+    q = np.einsum("gii->gi", P)
+    before = q[...] = np.einsum("gii->gi", A) * batch.inside
     ones = P.sum(axis=1)
     total = np.maximum(ones.sum(axis=1), 1e-300)[:, None]
-    P -= np.multiply(ones[:, :, None], (ones / total)[:, None, :], out=scratch)
-    q = np.einsum("gii->gi", P)
+    for part, own, share in zip(P, ones, ones / total, strict=True):
+        arrays.add_outer(part, -own, share)
     kept = q > LOST * before  # else the row is alone, and nothing predicts it
     a, q = (P @ t) * kept[:, :, None], np.where(kept, q, 1.0)  # q is 1 for padding
     intercepts = np.einsum("gi,gik->gk", ones, t) / total
