@@ -25,7 +25,7 @@ FEW = 4  # With at most this many columns, one thread is best: reading the other
 SMALL = 2048, 2**24  # Up to this many columns and elements, an accelerator spends its time on launching calls.
 BLOCK = 512  # A tile of a Gram matrix has at most this order: products of that size run at full speed.
 NARROW = 64  # A tile has at least this many columns.
-LEAF = 384  # A matrix of at most this order is factorised in one piece.
+LEAF = 384  # A matrix of at most this order is factorised in one piece, and inverted by one thread.
 TRIANGLE = 96  # A triangular NumPy matrix of at most this order is inverted in one piece.
 
 
@@ -269,22 +269,22 @@ def accurate(inverse: Array, L: Array, loss: float) -> Array | None:
 
 def invert_lower(L: Array) -> Array:
     """Return the inverse of a lower triangular matrix (overwritten), or of many NumPy matrices (g, n, n)."""
-    n, single = L.shape[-1], is_numpy(L) and L.ndim == 2
-    L = threads.by_rows(L) if single else L
+    n, is_matrix = L.shape[-1], is_numpy(L) and L.ndim == 2
+    L, is_shared = threads.by_rows(L) if is_matrix else L, is_matrix and n > LEAF
     head, tail = slice(0, n // 2), slice(n // 2, n)
     if is_numpy(L) and n <= TRIANGLE:
-        for part in [L] * (n > 0) if single else L:
+        for part in [L] * (n > 0) if is_matrix else L:
             part[...] = lapack.dtrtri(part.T, lower=0, overwrite_c=1)[0].T
         return L
     if not is_numpy(L) and (n <= LEAF or is_small(n, n) or not (is_torch(L) or is_cupy(L))):
         return solve_lower(L, identity(n, L))
     L[..., head, head] = invert_lower(L[..., head, head])
-    if single:
+    if is_shared:
         threads.by_triangle(threads.dtrmm, L[head, head], L[tail, head], turn=False)
         threads.by_triangle(threads.dtrsm, L[tail, tail], L[tail, head], turn=True, left=True)
         L[tail, head] *= -1.0
     L[..., tail, tail] = invert_lower(L[..., tail, tail])
-    if not single:
+    if not is_shared:
         L[..., tail, head] = L[..., tail, tail] @ (L[..., tail, head] @ -L[..., head, head])
     return L
 
