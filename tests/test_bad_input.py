@@ -445,7 +445,7 @@ def test_a_basis_fits_where_the_dense_machine_does_not(little_memory):
 def test_the_memory_estimate_covers_the_peak(arguments, matrices, divided, monkeypatch):
     """One matrix is counted for a given C, and those of `eigh` for the whole path: the fit must not need more."""
     monkeypatch.setattr(arrays.linalg, "DIVIDED", divided)
-    assert matrices in (1, arrays.eigh_matrices(900, X))
+    assert matrices in (1, arrays.dense_matrices(900, X, every=True))
     many = np.random.default_rng(0).standard_normal((900, 3))
     with config_context(working_memory=0.2):
         tracemalloc.start()
@@ -476,9 +476,9 @@ def test_a_dense_search_too_large_for_a_gpu_is_refused_before_any_work(torch, mo
     monkeypatch.setattr(arrays.namespaces, "on_accelerator", arrays.is_torch)
     monkeypatch.setattr(arrays, "memory", lambda array, free=False: 139 * 2**30)
     monkeypatch.setattr(kernels.Matern, "evaluate", lambda *_: pytest.fail("work was done before the refusal"))
-    many = torch.linspace(0, 1, 57_248, dtype=torch.float64)[:, None]
+    many = torch.linspace(0, 1, 90_000, dtype=torch.float64)[:, None]
     with pytest.raises(
-        MemoryError, match=r"57248 rows needs 146\.5 GiB for 6 matrices.*only 139\.0 GiB.*basis.*chunks"
+        MemoryError, match=r"90000 rows needs 181\.0 GiB for 3 matrices.*only 139\.0 GiB.*basis.*chunks"
     ):
         LSSVR(kernels.Matern(ard=True), steps=[]).fit(many, many[:, 0])
 

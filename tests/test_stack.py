@@ -313,7 +313,7 @@ def test_the_default_has_as_many_members_as_the_time_allows(monkeypatch):
     given = LSSVR(Stack([RBF(), Linear(), kernels.Matern()]))
     all_members, own = (len(model.fit(X, y).path_.members) for model in (LSSVR(), given))
     assert all_members > 2
-    for share, count in ((0.5, 1), (2.5, 2), (100.0, all_members)):
+    for share, count in ((0.5, 2), (2.5, 2), (100.0, all_members)):
         monkeypatch.setattr(planning, "MOST_WORK", share * len(y) ** 3)
         assert len(LSSVR().fit(X, y).path_.get("members", [None])) == count
         assert len(given.fit(X, y).path_.members) == own
@@ -321,7 +321,7 @@ def test_the_default_has_as_many_members_as_the_time_allows(monkeypatch):
 
 @pytest.mark.slow
 def test_the_default_has_one_member_if_that_leaves_nothing_to_explain(monkeypatch):
-    monkeypatch.setattr(bases, "SIZES", (300, 300, 300))  # saves time
+    monkeypatch.setattr(bases, "SIZE", 300)  # saves time
     rng = np.random.default_rng(0)
     X = rng.uniform(-3.0, 3.0, (2200, 2))
     y = np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.003 * rng.standard_normal(2200)

@@ -342,22 +342,24 @@ def test_C_on_all_rows_is_the_best_there():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("noise", "size"), [(1.0, 30), (0.0, 120)])
-def test_a_basis_size_left_open_is_what_pays(noise, size, monkeypatch):
-    monkeypatch.setattr(sparsify.bases, "SIZES", (30, 60, 120))
-    monkeypatch.setattr(sparsify.bases, "SAMPLE_ROWS", 500)
+@pytest.mark.parametrize(("noise", "dense", "size"), [(1.0, 0, 30), (0.0, 0, 120), (0.0, 800, 800)])
+def test_a_basis_size_left_open_is_what_pays(noise, dense, size, small_sizes):
+    small_sizes.setattr(sparsify.bases, "SAMPLE_ROWS", 500)
+    small_sizes.setattr(sparsify.bases, "MOST_DENSE", dense)
+    small_sizes.setattr(sparsify.bases, "MOST_WORK", 800 * 120.0**2)
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (800, 2))
     y = np.sin(2 * X[:, 0]) * np.cos(2 * X[:, 1]) + noise * rng.standard_normal(800)
     model = LSSVR(RBF(), steps=[sparsify.Random(random_state=0)]).fit(X, y)
     assert model.path_.chosen == len(model.support_) == size
-    scores = [tune.choose_C.best_C(problem)[1] for problem in map(sampled(X, y, model.kernel_), (30, 60))]
-    basis = sparsify.Given(model.support_)
+    basis = [sparsify.Given(model.support_)] if size < len(y) else []
     if size == 30:  # the kernel is still that by which the sizes were compared
+        sample, few = map(sampled(X, y, model.kernel_), (500, 30))
+        scores = [tune.choose_C.best_C(problem)[1] for problem in (few, sample.with_basis())]
         assert_allclose(model.path_.scores, scores, rtol=1e-6)
-    fixed = LSSVR(model.kernel_, model.C_, steps=[basis]).fit(X, y)
+    fixed = LSSVR(model.kernel_, model.C_, steps=basis).fit(X, y)
     assert_allclose(model.predict(X[:50]), fixed.predict(X[:50]), rtol=1e-9)
-    retuned = LSSVR(RBF(), steps=[basis, tune.LeaveOneOut()]).fit(X, y)
+    retuned = LSSVR(RBF(), steps=[*basis, tune.LeaveOneOut()]).fit(X, y)
     again = LSSVR(RBF(), steps=[sparsify.Random(random_state=0), tune.LeaveOneOut()]).fit(X, y)
     assert_allclose(again.predict(X[:50]), retuned.predict(X[:50]), rtol=1e-9)
 
@@ -885,32 +887,35 @@ def test_robust_weights_and_many_widths():
 # Samples, robust weights and sizes ------------------------------------------------------------------------------------
 @pytest.fixture
 def small_sizes(monkeypatch):
-    monkeypatch.setattr(sparsify.bases, "SIZES", (30, 60, 120))
+    monkeypatch.setattr(sparsify.bases, "SIZE", 30)
     monkeypatch.setattr(sparsify.bases, "SAMPLE_ROWS", 200)
     return monkeypatch
 
 
-def test_many_rows_get_the_smallest_size(small_sizes):
-    small_sizes.setattr(sparsify.bases, "MOST_WORK", 1.0)
-    X, y = make_friedman1(400, 5, random_state=0)
-    assert len(LSSVR(RBF(1.0), C=1.0, steps=[sparsify.Random(random_state=0)]).fit(X, y).support_) == 30
-
-
 @pytest.mark.parametrize(
-    ("gain", "rows", "size"),
-    [
-        (0.0, 9000, 500),
-        (0.5, 300, 300),
-        (0.03, 9000, 1000),
-        (0.03, 900, 500),
-        (0.05, 37_500, 2000),
-        (0.05, 37_501, 1000),
-        (0.05, 150_001, 500),
-        (0.5, 900, 500),
-    ],
+    ("rows", "memory", "size"),
+    [(300, 2**40, 300), (15_000, 2**40, 15_000), (15_001, 2**40, 3162), (15_000, 2**30, 3162), (10**6, 2**40, 500)],
 )
-def test_a_size_pays_by_what_it_gains_and_costs(gain, rows, size):
-    assert sparsify.bases.size_that_pays(gain, rows) == size
+def test_the_largest_basis_depends_on_rows_and_memory(rows, memory, size, monkeypatch):
+    monkeypatch.setattr(arrays, "memory", lambda X: memory)
+    problem = Bunch(rows=np.arange(rows), X=np.zeros((1, 1)))
+    assert sparsify.bases.largest_basis(problem) == size
+
+
+def test_C_of_many_rows_is_that_of_half_of_them(monkeypatch):
+    """The C of few factorisations is that of all eigenvalues, and the error is that of models without each row."""
+    (X, y), rows = make_friedman1(120, 5, noise=1.0, random_state=0), np.arange(120)
+    problem = Problem(RBF(2.0), X, y[:, None], np.ones(120))
+    half = problem.subset(constants.sample_of(problem, 60))
+    expected, least, _ = choose_C.best_C(half)
+    monkeypatch.setattr(choose_C, "DENSE_ROWS", 100)
+    for guess in (None, 20.0 * expected):
+        C, error, factor = choose_C.best_C(problem, guess=guess)
+        assert choose_C.best_C(half.replace(C=C))[1] < 1.005 * least
+        refits = [LSSVR(RBF(2.0), C).fit(X[rows != i], y[rows != i]).predict(X[i : i + 1])[0] for i in rows]
+        assert_allclose(error, np.mean((y - refits) ** 2) / y.var(), rtol=1e-9)
+        fit, _ = choose_C.fit_of_path(factor, C)
+        assert_allclose(fit.loo_residuals[:, 0], y - refits, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.slow

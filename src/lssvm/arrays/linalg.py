@@ -330,19 +330,20 @@ def _multiply(out: Array, A: Array, B: Array, factor: float = 1.0, *, keep: floa
 
 # Eigenvectors ---------------------------------------------------------------------------------------------------------
 def eigh(A: Array) -> tuple[Array, Array]:
-    """Return eigenvalues (ascending) and eigenvectors of a symmetric A (overwritten); see `eigh_matrices`."""
+    """Return eigenvalues (ascending) and eigenvectors of a symmetric A (overwritten); see `dense_matrices`."""
     if is_numpy(A):
         driver: Literal["evd", "evr"] = "evd" if 1 < len(A) <= DIVIDED else "evr"  # SciPy 1.13 has no DSYEVD of 1 x 1
         return scipy.linalg.eigh(A.T, lower=False, driver=driver, overwrite_a=True, check_finite=False)
     return namespace(A).linalg.eigh(A)
 
 
-def eigh_matrices(n: int, array: Array) -> int:
-    """Return the number of n x n matrices that `eigh` of an array of that kind holds, with its workspace.
+def dense_matrices(n: int, array: Array, *, every: bool) -> int:
+    """Return the number of n x n matrices that a factor of an array of that kind takes, with its workspace.
 
-    Divide and conquer, which is faster and more orthogonal, needs one more than other methods. Outside NumPy, A is not
-    overwritten, and the workspace takes two matrices in LAPACK and four in cuSOLVER.
+    It is that of `eigh` for `every` ridge, or that of Cholesky and an inverse. Divide and conquer, which is faster and
+    more orthogonal, needs one matrix more than other methods. Outside NumPy, the matrix is not overwritten, and the
+    workspace of `eigh` takes two matrices in LAPACK and four in cuSOLVER.
     """
     if is_numpy(array):
-        return 3 if n <= DIVIDED else 2
-    return 6 if namespaces.on_accelerator(array) else 4
+        return (3 if n <= DIVIDED else 2) if every else 1
+    return (6 if namespaces.on_accelerator(array) else 4) if every else 3

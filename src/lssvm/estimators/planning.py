@@ -27,12 +27,12 @@ from ..tables import Column, Columns
 from ..targets import NAMES, TargetScale, target_scale
 from ..tune import LeaveOneOut
 from ..tune.choose_C import ROBUST_ITERATIONS, unexplained
+from ..tune.constants import DENSE_ROWS
 from ..tune.input_scales import is_better_scaled, long_tail_scales
 from ..tune.leave_one_out import tuned
 from .layout import Table
 
 MOST_STEPS = 100  # of a fit
-DENSE_ROWS = 2000  # steps=None: the model is dense up to this number of rows
 FULL_PORTFOLIO = 1000  # rows up to which the default stack has all its members
 MOST_WORK = 3e11  # largest sum of rows * n^2 over the members of the default stack, n points each: about 70 seconds
 EXPLAINED = 1e-4  # share of the variance: with less left (visualizing_soil), 60 instead of 91 seconds, same error
@@ -244,7 +244,8 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
 
     For ``steps=None``, all of them share the basis of the first one, unless fewer points than half of it span all
     functions of their kernel. Members of the default stack that take too long are left out, as on large tables a larger
-    basis gains more. It has one member if this leaves almost nothing to explain.
+    basis gains more: rough kernels, which gain most by it, stay. There are at least two members, unless the first one
+    leaves almost nothing to explain.
     """
     if steps is not None:
         return [run_steps(problem, steps) for problem in problems]
@@ -260,12 +261,14 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
     problems = problems[: len(problems) - len(scaled)]
     count = len(problems)
     if is_default:
-        count = max(1, int(MOST_WORK / (len(first.rows) * float(first.basis_size) ** 2)))
+        count = max(2, int(MOST_WORK / (len(first.rows) * float(first.basis_size) ** 2)))
         if first.fitted is not None:
             parts = map(arrays.to_numpy, (first.y, first.fitted.loo_residuals, first.weights))
             count = 1 if unexplained(*parts) < EXPLAINED else count
-    ready, columns, most = [first], first.X.shape[1], first.basis_size // 2
-    for problem in [*problems[1:count], *(scaled if count > 1 else [])]:
+    ready, columns, most, others = [first], first.X.shape[1], first.basis_size // 2, problems[1:]
+    if count < len(problems):
+        others = sorted(others, key=lambda problem: getattr(problem.kernel, "nu", math.inf))[: count - 1]
+    for problem in [*others, *(scaled if count > 1 else [])]:
         points = problem.kernel.spanning_points(columns) if columns <= most else None  # at least a point per column
         if points is None or points.shape[0] > most:
             ready.append(problem.replace(support=first.support, points=first.points))

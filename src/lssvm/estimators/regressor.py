@@ -48,10 +48,10 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
     C : float or None
         Weight of the errors relative to smoothness (gamma in the LS-SVM literature; the ridge is 1/C).
     steps : list of steps or None
-        Sparsifiers and tuners, run in this order. None plans by size: up to 2000 rows all rows are the basis; for more
-        rows, 500 to 2000 rows drawn at random, as many as pay off (``sparsify.Random()``), which all members of a
-        stack share. An empty list means no steps. Hyper-parameters that are still None after the steps are chosen by
-        leave-one-out.
+        Sparsifiers and tuners, run in this order. None plans by size: up to 2000 rows, the basis consists of all rows.
+        With more rows, these are 500 rows drawn at random or, if leave-one-out shows that more pay off, all rows (up
+        to 15,000) or some thousands (``sparsify.Random()``); all members of a stack share them. An empty list means no
+        steps. Hyper-parameters that are still None after the steps are chosen by leave-one-out.
     robust : str, weight function or None
         "hampel", "huber", "logistic", "myriad" or a weight function of `lssvm.robust`, for weighted LS-SVM.
     categorical_features : "from_dtype", list of column names or numbers, mask or None

@@ -139,7 +139,7 @@ class Problem(ProblemRecord):
             return self._factor(C, system.factorise_reduced(K, y, weights, column[rows], 1.0 / C))
         if self.is_dual:
             points = self.basis_points
-            check_memory(len(rows), arrays.eigh_matrices(len(rows), X) if every else 1, self.X)
+            check_memory(len(rows), arrays.dense_matrices(len(rows), X, every=every), X)
             ridge = None if every else 1.0 / C
             dual = system.factorise_dual(lambda: self.columns(X, points, symmetric=True), y, weights, ridge)
             progress.did(lambda: work(len(rows), None, every=every))

@@ -18,14 +18,16 @@ from ..rules import Count, Rule, Seed, shown
 from ..system import iterative
 from ..tune import LeaveOneOut
 from ..tune.choose_C import best_C, most_for_C, warn_at_edge, with_best_C
-from ..tune.constants import CONSTANTS, sample_of
+from ..tune.constants import sample_of
 from ..tune.leave_one_out import tuned
 from ..tune.widths import Candidate, Criterion, WidthSearch
 from .common import check_found, kernel_rows, provisional
 
-SIZES = (500, 1000, 2000)  # These are the sizes of `Random()`; the first two are compared.
-GAINS = (0.03, 0.05)  # The second and third size must lower the RMS leave-one-out residual by these shares.
-MOST_WORK = 1.5e11  # rows * n^2 is at most this: near it, 36,000 x 8 rows took 140 seconds of one aarch64 core.
+SIZE = 500  # This is the smallest size of `Random()`.
+SLIGHT = 0.02  # If this size lowers log PRESS by less, compared with half of it, no more points are tried.
+GAIN = 0.03  # All rows of the sample must lower the RMS leave-one-out residual by this share for a larger basis.
+MOST_DENSE = 15_000  # It then consists of all rows, if there are no more and half of the memory holds three matrices,
+MOST_WORK = 1.5e11  # or rows * n^2 is at most this: near it, 36,000 x 8 rows took 140 seconds of one aarch64 core.
 SAMPLE_ROWS = 5000  # The sizes are compared on this many rows.
 # RACE was chosen by the errors and times of four splits of the two data sets in docs/benchmarks.md. PATIENCE is
 # generous: on four tables of 6000 to 20,000 rows, 20 and 50 gave the same errors.
@@ -107,10 +109,10 @@ class Random(Step):
     ----------
     n : int or None
         Size of the basis; all rows if there are fewer. None chooses the size: hyper-parameters left at None are tuned
-        with 500 points on a sample of 5000 rows. If these lowered log PRESS by at least 0.1, compared with 250 points,
-        1000 points are tried on that sample. If they lower the root mean square leave-one-out residual by 3 %, 1000
-        points are used, and if by 5 %, 2000 points, as long as rows * n^2 is at most 1.5e11. Kernel and C are then
-        chosen again.
+        with 500 points on a sample of 5000 rows. If these lowered log PRESS by at least 0.02, compared with 250 points,
+        all rows of the sample are tried. If they lower the root mean square leave-one-out residual by 3 %, the basis
+        consists of all rows or, with more than 15,000 rows, of as many as keep rows * n^2 below 1.5e11. Kernel and C
+        are then chosen again.
     random_state : int, RandomState or None
         Seed for the draw. With n=None, it does not depend on the order of the rows.
 
@@ -140,20 +142,21 @@ class Random(Step):
         # as many rows as pay off: this is the default of `LSSVR`, so the order of the rows must not matter
         drawn = draw.permutation(problem.rows_by_content)
         sample = sample_of(problem, SAMPLE_ROWS, drawn)
-        last = progress.expect(lambda: most_for_C(problem.with_basis(drawn[: SIZES[0]])))
-        basis = lambda n: np.flatnonzero(np.isin(sample, drawn[:n]))  # noqa: E731
-        known = tuned(problem.subset(sample).with_basis(basis(SIZES[0])), on_all_rows=False)
+        rows, smallest = len(drawn), np.flatnonzero(np.isin(sample, drawn[:SIZE]))
+        last = progress.expect(lambda: most_for_C(problem.with_basis(drawn[:SIZE])))
+        known = tuned(problem.subset(sample).with_basis(smallest), on_all_rows=False)
         record = known.paths.get(LeaveOneOut.__name__, {})
-        limited = record.get("gain", math.inf) >= CONSTANTS.limited  # 500 points gain that much, compared with 250
-        tried = SIZES[:2] if limited and size_that_pays(1.0, len(drawn)) > SIZES[0] else ()
-        measured = known.replace(C=problem.C)
-        if tried and known.robust is not None:
-            measured = measured.replace(weights=known.solve().weights, robust=None)
-        scores = [best_C(measured.with_basis(basis(n)))[1] for n in tried]
-        gain = 1.0 - (scores[1] / scores[0]) ** 0.5 if scores and scores[0] > 0 else 0.0
-        size = size_that_pays(gain, len(drawn))
-        chosen = problem.with_basis(drawn[:size])
-        if size <= SIZES[0]:
+        size, tried, scores = min(SIZE, rows), list[int](), list[float]()
+        if record.get("gain", math.inf) >= SLIGHT and largest_basis(problem) > SIZE:
+            measured = known.replace(C=problem.C)
+            if known.robust is not None:
+                measured = measured.replace(weights=known.solve().weights, robust=None)
+            tried = [SIZE, len(sample)]
+            scores = [best_C(measured)[1], best_C(measured.with_basis())[1]]
+            if scores[1] < (1.0 - GAIN) ** 2 * scores[0]:
+                size = largest_basis(problem)
+        chosen = problem.with_basis(None if SIZE < size == rows else drawn[:size])
+        if size <= SIZE:
             paths = {**problem.paths, **known.paths}
             chosen = chosen.replace(kernel=known.kernel, robust=known.robust, paths=paths)
         else:  # hyper-parameters chosen for a small basis are too smooth for a larger one
@@ -171,10 +174,11 @@ class Random(Step):
         return chosen.replace(paths=paths, asked=problem.asked or (problem.kernel, problem.C))
 
 
-def size_that_pays(gain: float, rows: int) -> int:
-    """Return the size of a random basis for this number of rows, if the second size lowers the residual by `gain`."""
-    level = sum(gain >= least for least in GAINS)
-    return max([min(SIZES[0], rows), *(n for n in SIZES[1 : level + 1] if n <= rows and rows * n * n <= MOST_WORK)])
+def largest_basis(problem: Problem) -> int:
+    """Return the size of the largest basis of `Random()` for this number of rows, and for half of the memory."""
+    rows, available = len(problem.rows), arrays.memory(problem.X)
+    most = MOST_DENSE if available is None else min(MOST_DENSE, int((available / 48) ** 0.5))
+    return rows if rows <= most else max(SIZE, int((MOST_WORK / rows) ** 0.5))
 
 
 class RandomlyPivoted(Step):

@@ -39,6 +39,9 @@ class Dual(System):
     def with_inverse(self) -> Dual:
         return self if self.ridge is None else replace(self, P=arrays.gram(self.Q.T))
 
+    def serves(self, lam: float, leverage: Array) -> bool:
+        return lam == self.ridge
+
     def solution(self, lam: float, *, careful: bool = True) -> Solution:
         """Return the solution and its leave-one-out residuals for one ridge, which are always careful."""
         spectrum, w, a = self._spectrum(lam), self.sqrt_weights[:, None], self.scaled

@@ -44,7 +44,8 @@ class Primal(System):
     def serves(self, lam: float, leverage: Array) -> bool:
         """Return whether leave-one-out for this ridge is as accurate as with its own factor; see `orthogonalise`."""
         h = min(float(arrays.namespace(leverage).max(leverage)), 1.0 - CAREFUL)
-        return self.folds is None and min(self.rounding / lam, self.lost) * h / (1.0 - h) <= ORTHOGONAL
+        accurate = min(self.rounding / lam, self.lost) * h / (1.0 - h) <= ORTHOGONAL
+        return self.eigenvalues is None or (self.folds is None and accurate)
 
     def _at(self, lam: float) -> tuple[Array, Array]:
         """Return Q and B of one ridge; B may be replaced by any matrix with the same B'B."""

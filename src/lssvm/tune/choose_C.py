@@ -12,11 +12,12 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..arrays import EPS, Array
+from ..coding import vertex
 from ..losses import LOG_LINKS, log_loss
 from ..problem import Factor, Fit, Problem, ProblemRecord
 from ..progress import work
 from ..system import QUICK
-from .constants import CONSTANTS, in_memory, sample_of, stages_of
+from .constants import CONSTANTS, DENSE_ROWS, in_memory, part_of, sample_of, stages_of
 
 SMALLEST_VARIANCE = 1e-280  # The ridges underflow for kernels of a smaller variance.
 LENIENCE = 1.5  # The scale of residuals in the robust weights of a search is this many robust scales.
@@ -25,6 +26,8 @@ BATCH = 2**22  # At most this many leave-one-out residuals are in memory at a ti
 EXPLAINED = 0.02  # A warning is issued if leave-one-out explains a smaller share of the variance.
 NOISE_FREE = 0.1  # Targets may be called noise-free if at most this share of the variance is not explained.
 UNEQUAL = 100.0  # A kernel without widths practically ignores columns whose spread is smaller by this factor.
+
+LARGEST = 1e300  # This stands for the error of a C that fails.
 
 Errors = Callable[[Factor, Sequence[float]], np.ndarray]
 
@@ -118,11 +121,24 @@ def unexplained(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> float:
 def best_C(problem: Problem, errors: Errors = loo_errors, guess: float | None = None) -> tuple[float, float, Factor]:
     """Return the C with the smallest error (or the given C), that error, and the factor.
 
-    `errors` returns the errors of several values of C. One factor serves them all. A `guess` of C may save time.
+    `errors` returns the errors of several values of C. One factor serves them all. For dense models of many rows, a few
+    factors of half of the rows take less time, and for large bases, the factor of a part. A `guess` of C saves time.
     """
     if problem.C is not None:
         factor = problem.factorise()
         return problem.C, float(errors(factor, [problem.C])[0]), factor
+    # The best C hardly depends on the number of rows of a dense model, or on that of many basis points.
+    rows, points = len(problem.rows), CONSTANTS.last_stage[1]
+    if errors in (loo_errors, class_errors):
+        C = None
+        if problem.is_dual and rows > DENSE_ROWS:
+            half = problem.subset(sample_of(problem, rows // 2))
+            start = guess or best_C(half.subset(sample_of(half, CONSTANTS.dense_stage)), errors)[0]
+            C = _best_C_nearby(half, errors, start)
+        elif not problem.is_dual and problem.basis_size > points:
+            C = best_C(part_of(problem, rows, points), errors, guess)[0]
+        if C is not None:
+            return best_C(problem.replace(C=C), errors)
     unit, rounding = ridge_unit(problem)
     ridges = np.geomspace(*CONSTANTS.ridges) * unit
     # Ridges far above the rounding errors of sums over rows are cheaper, and usually suffice.
@@ -144,6 +160,20 @@ def best_C(problem: Problem, errors: Errors = loo_errors, guess: float | None = 
         scores = errors(known, (1.0 / grid).tolist())
         best = min(best, min(zip(scores, 1.0 / grid, strict=True)))
     return float(best[1]), float(best[0]), known
+
+
+def _best_C_nearby(problem: Problem, errors: Errors, start: float) -> float:
+    """Return the C with the smallest error near `start`, from one factorisation for each C that is tried."""
+    unit, _ = ridge_unit(problem)
+    least, largest = (-math.log(ridge * unit) for ridge in CONSTANTS.ridges[1::-1])
+
+    def error(log_C: float) -> float:
+        if not least <= log_C <= largest:
+            return LARGEST
+        C = math.exp(log_C)
+        return min(float(errors(problem.factorise(C), [C])[0]), LARGEST)
+
+    return math.exp(min(max(vertex(error, math.log(start), 1.0, 4), least), largest))
 
 
 def ridge_unit(problem: Problem) -> tuple[float, float]:
@@ -176,8 +206,9 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
     errors = class_errors if problem.classification and loss == "auto" else loo_errors
     C, factor = problem.C, None
     if trial.robust is None or C is None:
-        guess = None if C is None else C * len(trial.rows) / min(stages_of(trial)[-1][0], len(trial.rows))
         # With a basis, the best C is roughly proportional to the number of rows, which was smaller in the search.
+        rows = len(trial.rows)
+        guess = C if C is None or trial.is_dual else C * rows / min(stages_of(trial)[-1][0], rows)
         C, _, factor = best_C(trial, errors, guess)
     if trial.robust is not None:
         for _ in range(ROBUST_ITERATIONS):
@@ -194,7 +225,9 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
 def most_for_C(problem: Problem) -> float:
     """Return an upper bound of the `work` of `with_best_C`."""
     rows, basis = len(problem.rows), None if problem.is_dual else problem.basis_size
-    path = work(rows, basis, every=True)
+    path = work(rows, basis if basis is None else min(basis, CONSTANTS.last_stage[1]), every=True)
+    if problem.is_dual and rows > DENSE_ROWS:
+        path = 1.5 * work(rows, None)  # The work of four factors of half of the rows, and of one of all of them.
     if problem.robust is None:
         return path
     solves = 1 + max(ROBUST_ITERATIONS, problem.robust.iterations)
@@ -236,7 +269,7 @@ def downweight_outliers(
         factors[problem.rows] = np.min(np.divide(limit, sizes, out=np.ones_like(sizes), where=outlying), axis=1) ** 2
         problem, loo = problem.replace(weights=weights * arrays.like(factors, weights)), None
         if not fixed_C:
-            problem = problem.replace(C=best_C(problem.replace(C=None))[0])
+            problem = problem.replace(C=best_C(problem.replace(C=None), guess=problem.C)[0])
     return problem
 
 

@@ -21,7 +21,7 @@ from ..problem import Fit, Problem, Step, check_memory
 from ..rules import one_of
 from .choose_C import ROBUST_ITERATIONS, error_rate, mean_loss, most_for_C, warn_at_edge, with_best_C
 from .classes import with_nearby_C
-from .constants import CONSTANTS, chosen_widths, in_memory, part_of, stages_of
+from .constants import CONSTANTS, DENSE_ROWS, chosen_widths, in_memory, part_of, stages_of
 from .criteria import LooDeviance
 from .search import Found, completed, error, finished, first_stage, last_stage
 from .widths import Candidate, WidthSearch, changed_widths
@@ -148,7 +148,8 @@ def tune_members(
                 found.append(completed(requested, problem))
             continue
         if requested.is_dual:
-            check_memory(len(problem.rows), arrays.eigh_matrices(len(problem.rows), problem.X), problem.X)
+            rows, X = len(problem.rows), problem.X
+            check_memory(rows, arrays.dense_matrices(rows, X, every=rows <= DENSE_ROWS), X)
         if requested.robust is not None:
             iterations = max(ROBUST_ITERATIONS, requested.robust.iterations)
             requested = requested.replace(robust=clone(requested.robust).set_params(iterations=iterations))
