@@ -10,8 +10,8 @@ import numpy as np
 from .. import arrays
 from ..problem import Problem, order_by_content
 
-# Widths of a dense model of more rows are searched as those of a basis: for visualizing_soil (6900 rows) the error was
-# then 0.5 times as large. Its C comes from a few factorisations, which take less time than the eigenvalues.
+# Widths of a dense model of more rows are searched as those of a basis, on larger samples. Its C comes from a few
+# factorisations, which take less time than the eigenvalues.
 DENSE_ROWS = 2000
 ROWS_PER_CLASS = 20  # A sample holds at least this many rows of each class, if the class has as many.
 
