@@ -352,6 +352,7 @@ def test_a_basis_size_left_open_is_what_pays(noise, dense, size, small_sizes):
     y = np.sin(2 * X[:, 0]) * np.cos(2 * X[:, 1]) + noise * rng.standard_normal(800)
     model = LSSVR(RBF(), steps=[sparsify.Random(random_state=0)]).fit(X, y)
     assert model.path_.chosen == len(model.support_) == size
+    assert model.fitted_.problem.is_dual == (size == len(y))
     basis = [sparsify.Given(model.support_)] if size < len(y) else []
     if size == 30:  # the kernel is still that by which the sizes were compared
         sample, few = map(sampled(X, y, model.kernel_), (500, 30))

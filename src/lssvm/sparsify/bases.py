@@ -155,7 +155,7 @@ class Random(Step):
             scores = [best_C(measured)[1], best_C(measured.with_basis())[1]]
             if scores[1] < (1.0 - GAIN) ** 2 * scores[0]:
                 size = largest_basis(problem)
-        chosen = problem.with_basis(None if SIZE < size == rows else drawn[:size])
+        chosen = problem.with_basis(drawn[:size])
         if size <= SIZE:
             paths = {**problem.paths, **known.paths}
             chosen = chosen.replace(kernel=known.kernel, robust=known.robust, paths=paths)
