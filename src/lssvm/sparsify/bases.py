@@ -112,7 +112,7 @@ class Random(Step):
         with 500 points on a sample of 5000 rows. If these lowered log PRESS by at least 0.02, compared with 250 points,
         all rows of the sample are tried. If they lower the root mean square leave-one-out residual by 3 %, the basis
         consists of all rows or, with more than 15,000 rows, of as many as keep rows * n^2 below 1.5e11. Kernel and C
-        are then chosen again.
+        are then chosen again. These numbers are for ``effort=1.0``; below 0.2, no larger basis is tried.
     random_state : int, RandomState or None
         Seed for the draw. With n=None, it does not depend on the order of the rows.
 
