@@ -224,7 +224,7 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
 
 def most_for_C(problem: Problem) -> float:
     """Return an upper bound of the `work` of `with_best_C`."""
-    rows, basis = len(problem.rows), None if problem.is_dual else problem.basis_size
+    rows, basis = len(in_memory(problem).rows), None if problem.is_dual else problem.basis_size
     path = work(rows, basis if basis is None else min(basis, constants(problem.effort).last_stage[1]), every=True)
     if problem.is_dual and rows > DENSE_ROWS:
         path = 1.5 * work(rows, None)  # The work of four factors of half of the rows, and of one of all of them.

@@ -15,6 +15,7 @@ from ..problem import Problem, order_by_content
 # Widths of a dense model of more rows are searched as those of a basis, on larger samples. Its C comes from a few
 # factorisations, which take less time than the eigenvalues.
 DENSE_ROWS = 2000
+ITERATIVE_SAMPLE = 5000  # C of dense models that are too large for a factorisation is chosen on so many rows.
 QUICK = 0.2  # Below this effort, other scales, larger bases, and kernels, losses and codings of classes are not tried.
 ROWS_PER_CLASS = 20  # A sample holds at least this many rows of each class, if the class has as many.
 
@@ -140,7 +141,9 @@ def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
 
 
 def in_memory(problem: Problem) -> Problem:
-    """Return the problem, or as many of its rows as fit in memory with all basis columns."""
+    """Return the problem, or as many of its rows as fit in memory with all basis columns, or may be factorised."""
+    if problem.is_iterative:
+        return problem.subset(sample_of(problem, ITERATIVE_SAMPLE))
     if problem.fits_memory:
         return problem
     return problem.subset(sample_of(problem, (arrays.memory(problem.X) or 2**30) // (32 * problem.basis_size)))
