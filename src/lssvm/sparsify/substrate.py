@@ -214,7 +214,6 @@ class Homotopy:
         norm = float(np.sqrt(np.max(np.sum(self.K * self.K, axis=0), initial=0.0))) or 1.0
         self.K = np.asfortranarray(np.vstack([self.K, np.full(K.shape[1], norm)]))
         self.t = np.append(self.t, 0.0)
-        self.products = arrays.gram(self.K)
         self.support: list[int] = []
         self.signs: list[float] = []
         # columns that depend on the support: they stay at the bound while it does not change
@@ -230,11 +229,7 @@ class Homotopy:
         mu = g @ inner / (g @ g)
         inner -= np.outer(g, mu)
         a = arrays.solve_lower(self.R.T, inner, transpose=True)
-        # Sums over the support are shorter than those over the rows, and as accurate without cancellation.
-        terms = np.abs(a).sum(axis=0) @ np.array([1.0, self.lam]) * self.products.diagonal().max()
         target = np.column_stack([self.t, np.zeros(len(self.t))])
-        if EPS * terms < 1e-12 * self.size:
-            return a, mu, np.outer(self.q, [1.0, 0.0]) - self.products[self.support].T @ a
         return a, mu, self.K.T @ (target - self.Q @ inner)
 
     def to(self, last: float) -> L1Path:
