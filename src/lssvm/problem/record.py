@@ -6,7 +6,6 @@ The random order of the rows depends on neither their given order nor the units 
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -354,10 +353,9 @@ def columns_by_input(groups: np.ndarray) -> list[list[int]]:
 def warn_of_leverage(largest: float) -> None:
     """Warn if a leverage near 1 leaves few digits of e/(1 - h), the only formula available to systems from sums."""
     if UNSURE * (1.0 - largest) < EPS:
-        warnings.warn(
+        arrays.warn(
             f"A row has a leverage of 1 - {max(1.0 - largest, 0.0):.0e}: few digits of its leave-one-out residual are "
-            "correct. Lower C or the weight of that row, or use so few rows or basis points that they fit in memory.",
-            stacklevel=arrays.user_level(),
+            "correct. Lower C or the weight of that row, or use so few rows or basis points that they fit in memory."
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Annotated, Any
@@ -134,7 +133,7 @@ class Components(ValidatedStep):
             if self.rho is not None:
                 why = f"rho={self.rho!r} is too large, the first input enters at {search.largest_rho:.3g}"
             message = f"Components: no input is kept, so the prediction is constant: {why}."
-            warnings.warn(message, stacklevel=arrays.user_level())
+            arrays.warn(message)
         paths, active = {**problem.paths, type(self).__name__: record}, numbers[kept]
         if self.refit:
             asked = given.asked and (_restricted(given.asked[0], active), given.asked[1])
@@ -145,7 +144,7 @@ class Components(ValidatedStep):
         lost = np.abs(arrays.to_numpy(problem.kernel.evaluate(problem.X, points))[rows] @ coef - f).max(initial=0.0)
         if lost > 0.01 * np.abs(f).max(initial=0.0):
             message = f"Components: rounding errors change predictions by up to {lost:.2g}: "
-            warnings.warn(f"{message}centre and scale your features.", stacklevel=arrays.user_level())
+            arrays.warn(f"{message}centre and scale your features.")
         basis = {"points": points} if support is None else {"support": support}
         kernel = _restricted(problem.kernel, active)
         return with_solution(problem, coef, intercept, weights, **basis, kernel=kernel, paths=paths)

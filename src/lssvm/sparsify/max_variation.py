@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -126,7 +125,7 @@ def _check_sizes(K: list[np.ndarray], numbers: list[int]) -> None:
             f"Components: the kernel values of components {lost.tolist()} are below {SMALLEST:g} times the largest "
         )
         message += "ones, and most of these components is lost to rounding errors: centre and scale your features."
-        warnings.warn(message, stacklevel=arrays.user_level())
+        arrays.warn(message)
 
 
 def _reproduced(blocks: Blocks, features: list[tuple[np.ndarray, np.ndarray]]) -> bool:

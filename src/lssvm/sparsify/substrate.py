@@ -7,7 +7,6 @@ this module leaves c free and chooses few coefficients alpha (eq. 16); `Componen
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Annotated, Any
@@ -18,7 +17,6 @@ from scipy.linalg import qr_delete, qr_insert
 from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays
-from ..arrays import EPS
 from ..problem import Problem
 from ..progress import counted
 from ..rules import Flag, NotNegative, Seed, integer
@@ -133,7 +131,7 @@ class Substrate(ValidatedStep):
                 f"dependent: the optimality conditions hold only to {(largest - smallest) / zeta:.1g} of zeta/2. "
             )
             message += "Use a larger zeta or a narrower kernel."
-            warnings.warn(message, stacklevel=arrays.user_level())
+            arrays.warn(message)
         return path
 
     def _by_folds(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, folds: int) -> Choice:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -60,10 +59,9 @@ class Stream:
             raise ValueError("The stream has no rows yet: add a chunk first.")
         equations = self.moments.system(1.0 / self.C)
         if EPS * equations.condition > 1e-6:
-            warnings.warn(
+            arrays.warn(
                 f"The sums over the chunks have a condition number of {equations.condition:.1e}: few digits of the "
-                "coefficients are correct. Lower C, or use fit or fit_chunks, which read the rows again.",
-                stacklevel=arrays.user_level(),
+                "coefficients are correct. Lower C, or use fit or fit_chunks, which read the rows again."
             )
         return self.whitening.expand(equations.coef), equations.intercept
 

@@ -15,7 +15,6 @@ cycle is an input with its own width, so that the search may drop it.
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -110,7 +109,7 @@ class Column:
             if is_lost:
                 raise ValueError(f"{fault}: correct them, set them to None, or name it in categorical_features.")
             if len(texts) > MOST_LISTED:
-                warnings.warn(f"{fault}, and is treated as a category.", stacklevel=arrays.user_level())
+                arrays.warn(f"{fault}, and is treated as a category.")
         return cls(name, "category") if format is None else cls(name, format.kind, format=format)
 
     @property
@@ -183,10 +182,9 @@ class Column:
         ranks = {value: float(rank) for rank, value in enumerate(self.values)}
         unknown = next((cell for cell in cells if cell is not None and cell not in ranks), None)
         if unknown is not None:
-            warnings.warn(
+            arrays.warn(
                 f"X: column {self.name!r} contains {unknown!r}, which is none of its ordered categories "
-                f"{list(self.values)}: it is treated as missing.",
-                stacklevel=arrays.user_level(),
+                f"{list(self.values)}: it is treated as missing."
             )
         return np.array([ranks.get(cell, math.nan) for cell in cells], dtype=np.float64)
 
@@ -215,20 +213,18 @@ class Column:
             if Evidence().add(texts).settle(len(present), len(counts))[0] is not None:
                 what = f"X: column {self.name!r} has numbers or dates as categories, such as {next(iter(counts))!r}"
                 raise ValueError(f"{what}, nearly all different: convert it to text or numbers, or drop it.")
-            warnings.warn(
+            arrays.warn(
                 f"X: column {self.name!r} is ignored, because it looks like an identifier: {len(counts)} of its "
-                f"{len(present)} values are distinct. Drop it, or convert it to numbers if its values are numeric.",
-                stacklevel=arrays.user_level(),
+                f"{len(present)} values are distinct. Drop it, or convert it to numbers if its values are numeric."
             )
             return replace(self, kind="ignored")
         kept = sorted(counts, key=lambda value: (-counts[value], value))[:MOST_VALUES]
         pooled = len(kept) < len(counts)
         if pooled:
             rows = len(present) - sum(counts[value] for value in kept)
-            warnings.warn(
+            arrays.warn(
                 f"X: column {self.name!r} has {len(counts)} distinct values. All but the {MOST_VALUES} most frequent, "
-                f"in {rows} of {len(present)} rows, are treated as one value.",
-                stacklevel=arrays.user_level(),
+                f"in {rows} of {len(present)} rows, are treated as one value."
             )
         return replace(self, values=tuple(sorted(kept)), missing=missing, pooled=pooled)
 
