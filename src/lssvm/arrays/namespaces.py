@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import warnings
@@ -39,6 +40,15 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inside:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
+
+
+def required(module: str, extra: str, what: str) -> Any:
+    """Return a module of an optional package; without it, raise an ImportError that names the extra to install."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(f'{what} requires {package}: pip install "lssvm[{extra}]"') from error
 
 
 def namespace(*arrays: Array) -> Any:

@@ -15,7 +15,7 @@ from ..problem import Problem
 from ..rules import Flag, NotNegative, Rule, Seed
 from ..tune.choose_C import best_C
 from .common import VALIDATION, ValidatedStep, best_on_path, divided, prepared, with_solution
-from .max_variation import Blocks, Piece, Structure, component_blocks, solver_package
+from .max_variation import Blocks, Piece, Structure, component_blocks
 
 LAST_RHO = 1e-3  # The grid ends at this multiple of the first rho.
 LAST_PIECE = 1e-5  # The whole path ends at this multiple of the first rho.
@@ -107,7 +107,7 @@ class Components(ValidatedStep):
         if not isinstance(problem.kernel, Additive):
             what = "Components chooses among the inputs of an additive model, but the kernel is"
             raise ValueError(f"{what} {problem.kernel!r}: use kernel=kernels.Additive(kernels.Spline()).")
-        solver_package()  # before anything takes long
+        arrays.required("piqp", "components", "Components")  # before anything takes long
         given = problem
         problem, weights = prepared(problem, self.refit)
         rows, held_out, support, points = divided(self, problem, self.rho is None and self.validation is not None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy
@@ -255,7 +254,7 @@ class Structure:
     # The interior-point method on the working rows
     def _interior_point(self, rho: float) -> Optimum:
         """Solve the programme with few rows as constraints, and more of them until none is violated."""
-        piqp = solver_package()
+        piqp = arrays.required("piqp", "components", "Components")
         parametric = self.parametric
         P = np.zeros((parametric.n, parametric.n), order="F")
         P[: parametric.r, : parametric.r] = self.gram
@@ -366,15 +365,6 @@ class Structure:
         t = np.zeros((len(self.blocks.Q), 2))
         t[self.inside] = self.unit / self.root * t_inside
         return Piece(rho, self.basis @ (self.unit * x), t, multipliers, [optimum.working[k] for k in active])
-
-
-def solver_package() -> Any:
-    """Return the package piqp, or an ImportError that names the extra."""
-    try:
-        import piqp
-    except ImportError:
-        raise ImportError("Components needs the package piqp: pip install 'lssvm[components]'.") from None
-    return piqp
 
 
 def _spanning(Q: np.ndarray) -> np.ndarray:

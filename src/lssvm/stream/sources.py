@@ -176,13 +176,10 @@ def _read_table(
     source: Any, columns: Sequence[str] | None, target: Any, weight: str | None
 ) -> Callable[[], Iterator[Any]]:
     """Return a function that reads a Parquet file, a folder of them, a pyarrow dataset or table in batches."""
-    try:
-        import pyarrow
-        import pyarrow.dataset
-    except ImportError:
-        raise ImportError("Reading Parquet needs pyarrow: pip install 'lssvm[files]'.") from None
-    if not isinstance(source, pyarrow.dataset.Dataset):
-        source = pyarrow.dataset.dataset(source if not isinstance(source, Path) else str(source))
+    pyarrow = arrays.required("pyarrow", "files", "Reading Parquet")
+    dataset = arrays.required("pyarrow.dataset", "files", "Reading Parquet")
+    if not isinstance(source, dataset.Dataset):
+        source = dataset.dataset(source)
     names = source.schema.names
     if target is None:
         raise ValueError(f"target=None: name the column or columns to predict, out of {names}.")
