@@ -24,6 +24,7 @@ import numpy as np
 
 from .. import arrays
 from ..rules import Rule, number, one_of
+from . import formats
 from .cells import (
     AS_IN_FIT,
     FEWEST_ROWS,
@@ -37,21 +38,11 @@ from .cells import (
     spelled_as,
     values_of,
 )
-from .formats import (
-    IDENTIFIER,
-    MOST_VALUES,
-    Evidence,
-    Format,
-    cycles_of,
-    is_absent,
-    local,
-    waves,
-    years_of,
-    zone_of,
-)
+from .formats import Evidence, Format
 
 LARGEST = float(np.finfo(np.float64).max)
 HEIGHT = math.sqrt(0.5)  # of the columns of a category
+MOST_VALUES = 500  # This many values of a category have a column of their own.
 MOST_LISTED = 10  # a category with more values is reported if most of them look like numbers
 
 
@@ -99,7 +90,7 @@ class Column:
         """Return the kind of a column of a frame; the texts decide whether they are numbers, times or a category."""
         kind, values = kind_of(cells)
         if kind != "text":
-            times: Any = {"format": Format("ymd"), "zone": zone_of(cells)} if kind == "time" else {}
+            times: Any = {"format": Format("ymd"), "zone": formats.zone_of(cells)} if kind == "time" else {}
             return cls(name, kind, values, **times)
         found = listed(cells)
         texts = {str(cell): row for row, cell in reversed([*enumerate(found)]) if not is_missing(cell)}
@@ -160,7 +151,7 @@ class Column:
         if kind == "number" == self.kind:
             return floats_of(cells, self.name, fitted=fitted)
         if kind == "time" == self.kind:
-            return years_of(cells)
+            return formats.years_of(cells)
         values = np.full(len(cells), math.nan)
         for row, cell in enumerate(listed(cells)):
             if is_missing(cell):
@@ -170,7 +161,7 @@ class Column:
                 text = text.replace(".", ",")
             if text not in known:
                 known[text] = own.read(text)
-                if math.isnan(known[text]) and not is_absent(text):
+                if math.isnan(known[text]) and not formats.is_absent(text):
                     what = f"X: column {self.name!r} contains {text!r} in row {row} (counting from 0)"
                     raise ValueError(f"{what}, but it is read as {own.words}: correct the cell, or leave it empty.")
             values[row] = known[text]
@@ -198,17 +189,13 @@ class Column:
             return self._with_values(present, missing=bool(missing.any()))
         median = float(np.clip(np.median(present), -LARGEST, LARGEST))
         height = (float(arrays.spread_of(present[:, None])[0]) or 1.0) if missing.any() else 0.0
-        return replace(
-            self,
-            median=median,
-            height=height,
-            cycles=cycles_of(local(present, self.zone)) if self.kind == "time" else (),
-        )
+        cycles = formats.cycles_of(formats.local(present, self.zone)) if self.kind == "time" else ()
+        return replace(self, median=median, height=height, cycles=cycles)
 
     def _with_values(self, present: np.ndarray, *, missing: bool) -> Column:
         counts = Counter(present.tolist())
         refuse_mixed(counts, self.name)  # chunks may differ
-        if len(present) >= FEWEST_ROWS and len(counts) > IDENTIFIER * len(present):
+        if len(present) >= FEWEST_ROWS and len(counts) > formats.IDENTIFIER * len(present):
             texts = ((value, 0) for value in counts if isinstance(value, str))
             if Evidence().add(texts).settle(len(present), len(counts))[0] is not None:
                 what = f"X: column {self.name!r} has numbers or dates as categories, such as {next(iter(counts))!r}"
@@ -238,10 +225,10 @@ class Column:
             out[:, 0] = np.arcsinh((filled - self.origin) / self.unit) if self.unit else filled
             start = self.width - 2 * len(self.cycles)
             out[:, 1:start] = self.height * missing[:, None]
-            for place, cycle in enumerate(self.cycles):
-                out[:, start + 2 * place : start + 2 * place + 2] = np.where(
-                    missing, 0.0, waves(local(cells, self.zone), cycle)
-                ).T
+            if self.cycles:
+                years = formats.local(cells, self.zone)
+                pairs = np.vstack([formats.waves(years, cycle) for cycle in self.cycles])
+                out[:, start:] = np.where(missing, 0.0, pairs).T
             return
         cells = self._as_in_fit(cells)
         places: dict[Any, int] = {value: place for place, value in enumerate(self.values)}
