@@ -154,10 +154,8 @@ class Problem(ProblemRecord):
         rows, X, y, weights = self.positive_rows()
         whitening = self.whitening(quick=quick and not every)
         if not self.fits_memory:
-            raise MemoryError(
-                f"{len(rows)} rows with {whitening.rank} basis points do not fit in memory, which this computation "
-                "requires: use a smaller basis or fewer rows."
-            )
+            what = f"{len(rows)} rows with {whitening.rank} basis points do not fit in memory"
+            raise MemoryError(f"{what}, which this computation requires: use a smaller basis or fewer rows.")
         phi = self.columns(X, whitening.points)
         progress.did(lambda: 0.3 * work(len(rows), whitening.rank, every=every))
         phi = arrays.whiten_rows(phi, whitening.lower, system.QUICK if quick and not every else arrays.LOSS)
@@ -183,9 +181,8 @@ class Problem(ProblemRecord):
             return self.fitted
         fit, C = None, self.C
         if C is None or self.kernel.is_free:
-            raise ValueError(
-                f"C={C!r}, kernel={self.kernel!r}: give the values that are None, or let tune.LeaveOneOut choose them."
-            )
+            remedy = "give the values that are None, or let tune.LeaveOneOut choose them"
+            raise ValueError(f"C={C!r}, kernel={self.kernel!r}: {remedy}.")
         if self.coefficients is not None:
             return self.fit_of(C, Solution(*self.coefficients))
         if self.loss != "squared":
@@ -341,7 +338,6 @@ def held_out_rows(problem: Problem, share: float, random_state: Any) -> np.ndarr
         groups = [problem.rows[labels[problem.rows] == label] for label in np.unique(labels[problem.rows])]
     # The i-th of the n rows of a class has the place (i + 1/2)/n; rows with the first places are held out.
     places = [np.append((np.arange(len(rows) - 1) + 0.5) / len(rows), np.inf) for rows in groups]
-    drawn = np.concatenate([draw.permutation(rows) for rows in groups])[
-        np.argsort(np.concatenate(places), kind="stable")
-    ]
+    order = np.argsort(np.concatenate(places), kind="stable")
+    drawn = np.concatenate([draw.permutation(rows) for rows in groups])[order]
     return np.sort(drawn[: max(1, min(round(share * count), count - len(groups)))])

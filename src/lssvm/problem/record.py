@@ -211,9 +211,8 @@ class ProblemRecord:
     @property
     def is_dual(self) -> bool:
         """True if the basis consists of the rows, so that the dual system applies."""
-        return self.points is None and (
-            self.support is None or np.array_equal(np.sort(np.asarray(self.support)), self.rows)
-        )
+        are_rows = self.support is None or np.array_equal(np.sort(np.asarray(self.support)), self.rows)
+        return self.points is None and are_rows
 
     @property
     def is_known(self) -> bool:
@@ -303,9 +302,8 @@ class ProblemRecord:
         xp = arrays.namespace(K)
         with np.errstate(over="ignore", invalid="ignore"):
             if not (self.kernel.is_bounded or bool(xp.isfinite(xp.sum(K)))):
-                raise NumericalError(
-                    f"The kernel matrix of {self.kernel!r} is not finite: scale your features, or check the kernel."
-                )
+                what = f"The kernel matrix of {self.kernel!r} is not finite"
+                raise NumericalError(f"{what}: scale your features, or check the kernel.")
         return K
 
     def fit_of(self, C: float, solution: Solution) -> Fit:
@@ -317,9 +315,7 @@ class ProblemRecord:
         leverage, loo = solution.leverage, solution.loo_residuals
         for part in (coef, intercept) if loo is None else (coef, intercept, loo):
             if not bool(arrays.namespace(part).all(arrays.namespace(part).isfinite(part))):
-                raise NumericalError(
-                    "The solution is not finite: scale your features, targets and weights, or lower C."
-                )
+                raise NumericalError("The solution is not finite: scale features, targets and weights, or lower C.")
         if residuals is None or len(self.rows) < self.X.shape[0]:
             full = self.y - self.kernel.dot(self.X, points, coef) - intercept[None, :]
             if residuals is None:

@@ -176,12 +176,10 @@ def _refit_score(
 class _Search:
     """The path of eq. (25) in rho for all outputs together, and the choice of a point on it."""
 
-    def __init__(
-        self, blocks: Blocks, y: np.ndarray, weights: np.ndarray, rows: np.ndarray, others: np.ndarray
-    ) -> None:
+    def __init__(self, blocks: Blocks, y: np.ndarray, weights: np.ndarray, rows: np.ndarray, rest: np.ndarray) -> None:
         self.blocks = blocks
         self.structures = [Structure(blocks, column, weights[rows]) for column in y[rows].T]
-        self.y_other, self.weights_other = y[others], weights[others]
+        self.y_other, self.weights_other = y[rest], weights[rest]
         self.other = np.hstack(blocks.other)
         self.rho: list[float] = []
         self.t: list[np.ndarray] = []

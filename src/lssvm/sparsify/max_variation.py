@@ -120,11 +120,8 @@ def _check_sizes(K: list[np.ndarray], numbers: list[int]) -> None:
     varying = np.array([np.linalg.norm(block - block.mean(axis=1, keepdims=True)) for block in K]) > CUT * sizes
     lost = np.array(numbers)[varying & (sizes < SMALLEST * sizes.max())]
     if len(lost):
-        message = (
-            f"Components: the kernel values of components {lost.tolist()} are below {SMALLEST:g} times the largest "
-        )
-        message += "ones, and most of these components is lost to rounding errors: centre and scale your features."
-        arrays.warn(message)
+        what = f"Components: kernel values of components {lost.tolist()} are below {SMALLEST:g} times the largest ones"
+        arrays.warn(f"{what}, and most of these is lost to rounding errors: centre and scale your features.")
 
 
 def _reproduced(blocks: Blocks, features: list[tuple[np.ndarray, np.ndarray]]) -> bool:

@@ -126,12 +126,9 @@ class Substrate(ValidatedStep):
         largest = max(np.max(c - zeta / 2), np.max((c + zeta / 2)[a < 0.0], initial=-np.inf))
         smallest = min(np.min(c + zeta / 2), np.min((c - zeta / 2)[a > 0.0], initial=np.inf))
         if largest - smallest > 0.01 * zeta:
-            message = f"Substrate: zeta={self.zeta!r} is too small for this kernel, whose columns are almost linearly "
-            message += (
-                f"dependent: the optimality conditions hold only to {(largest - smallest) / zeta:.1g} of zeta/2. "
-            )
-            message += "Use a larger zeta or a narrower kernel."
-            arrays.warn(message)
+            what = f"zeta={self.zeta!r} is too small for this kernel, whose columns are almost linearly dependent"
+            why = f"the optimality conditions hold only to {(largest - smallest) / zeta:.1g} of zeta/2"
+            arrays.warn(f"Substrate: {what}: {why}. Use a larger zeta or a narrower kernel.")
         return path
 
     def _by_folds(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, folds: int) -> Choice:

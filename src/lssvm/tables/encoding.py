@@ -173,10 +173,8 @@ class Column:
         ranks = {value: float(rank) for rank, value in enumerate(self.values)}
         unknown = next((cell for cell in cells if cell is not None and cell not in ranks), None)
         if unknown is not None:
-            arrays.warn(
-                f"X: column {self.name!r} contains {unknown!r}, which is none of its ordered categories "
-                f"{list(self.values)}: it is treated as missing."
-            )
+            what = f"contains {unknown!r}, which is none of its ordered categories {list(self.values)}"
+            arrays.warn(f"X: column {self.name!r} {what}: it is treated as missing.")
         return np.array([ranks.get(cell, math.nan) for cell in cells], dtype=np.float64)
 
     def fitted(self, cells: np.ndarray) -> Column:
@@ -200,19 +198,16 @@ class Column:
             if Evidence().add(texts).settle(len(present), len(counts))[0] is not None:
                 what = f"X: column {self.name!r} has numbers or dates as categories, such as {next(iter(counts))!r}"
                 raise ValueError(f"{what}, nearly all different: convert it to text or numbers, or drop it.")
-            arrays.warn(
-                f"X: column {self.name!r} is ignored, because it looks like an identifier: {len(counts)} of its "
-                f"{len(present)} values are distinct. Drop it, or convert it to numbers if its values are numeric."
-            )
+            why = f"it looks like an identifier: {len(counts)} of its {len(present)} values are distinct"
+            remedy = "Drop it, or convert it to numbers if its values are numeric."
+            arrays.warn(f"X: column {self.name!r} is ignored, because {why}. {remedy}")
             return replace(self, kind="ignored")
         kept = sorted(counts, key=lambda value: (-counts[value], value))[:MOST_VALUES]
         pooled = len(kept) < len(counts)
         if pooled:
             rows = len(present) - sum(counts[value] for value in kept)
-            arrays.warn(
-                f"X: column {self.name!r} has {len(counts)} distinct values. All but the {MOST_VALUES} most frequent, "
-                f"in {rows} of {len(present)} rows, are treated as one value."
-            )
+            what = f"X: column {self.name!r} has {len(counts)} distinct values. All but the {MOST_VALUES} most frequent"
+            arrays.warn(f"{what}, in {rows} of {len(present)} rows, are treated as one value.")
         return replace(self, values=tuple(sorted(kept)), missing=missing, pooled=pooled)
 
     def encode(self, cells: np.ndarray, out: np.ndarray) -> None:
