@@ -142,18 +142,15 @@ def _compute(node: Any) -> Any:
             now = time.monotonic()
             idle_since = None if working else (idle_since or now)
             if idle_since is not None and now - idle_since > NO_WORKERS:
-                raise RuntimeError(
-                    f"No Dask worker has been running for {NO_WORKERS:.0f} s: restart the workers and fit again, or "
-                    f"check their logs. Workers that run out of memory are killed: {REMEDY}"
-                    if not workers
-                    else f"All Dask workers ({workers}) were paused for {NO_WORKERS:.0f} s, out of memory: {REMEDY}"
-                )
+                if workers:
+                    paused = f"All Dask workers ({workers}) were paused for {NO_WORKERS:.0f} s, out of memory"
+                    raise RuntimeError(f"{paused}: {REMEDY}")
+                absent = f"No Dask worker has been running for {NO_WORKERS:.0f} s: restart the workers and fit again"
+                raise RuntimeError(f"{absent}, or check their logs. Workers without memory are killed: {REMEDY}")
         return future.result()
     except KilledWorker as error:
-        raise RuntimeError(
-            f"Dask gave up on a chunk: every worker that processed it died, most likely out of memory: {REMEDY} "
-            f"Dask reports: {error}"
-        ) from error
+        what = "Dask gave up on a chunk: every worker that processed it died, most likely out of memory"
+        raise RuntimeError(f"{what}: {REMEDY} Dask reports: {error}") from error
     finally:
         future.release()
 

@@ -15,10 +15,7 @@ from ..problem import Factor, Fit, Problem
 from ..stream.sums import LooSample
 from ..targets import TargetScale
 
-NOT_LINEAR = (
-    "{} predictions that are linear in the targets, but this model is fitted on another scale of them: use "
-    "target='identity'."
-)
+NOT_LINEAR = "predictions linear in the targets, but this model is fitted on another scale: use target='identity'."
 
 
 class LooModel:
@@ -362,10 +359,10 @@ class ScaledLoo(StackedLoo):
         return np.stack([rows.loo_residuals_of(own), self.loo_residuals_of(other)])
 
     def smoother(self, X: Array) -> np.ndarray:
-        raise ValueError(NOT_LINEAR.format("confidence_interval needs"))
+        raise ValueError(f"confidence_interval needs {NOT_LINEAR}")
 
     def enlarged(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        raise ValueError(NOT_LINEAR.format("method='full' needs"))
+        raise ValueError(f"method='full' needs {NOT_LINEAR}")
 
     def folds(self, labels: np.ndarray) -> ScaledLoo:
         return replace(self, parts=[part.folds(labels) for part in self.parts])

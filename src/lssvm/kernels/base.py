@@ -367,11 +367,9 @@ def _check_own_values(kernel: Kernel, X: Array) -> None:
     limit = (1e-6 if K.dtype.itemsize >= 8 else 1e-3) * float(np.max(np.abs(K)))
     gap = float(np.max(np.abs(K[:, : again.shape[1]] - again)))
     if gap > limit:
-        raise ValueError(
-            f"kernel={name} returns different values for the same two rows in different calls (by up to {gap:.3g}): "
-            "k(x, z) must depend only on x and z. Draw random numbers, and compute means or widths of the data, once, "
-            "before the fit."
-        )
+        what = f"kernel={name} returns different values for the same two rows in different calls (by up to {gap:.3g})"
+        remedy = "Draw random numbers, and compute means or widths of the data, once, before the fit."
+        raise ValueError(f"{what}: k(x, z) must depend only on x and z. {remedy}")
     gap = float(np.max(np.abs(K - K.T)))
     if gap > limit:
         remedy = "Give a symmetric function, such as (k(X, Z) + k(Z, X).T) / 2"

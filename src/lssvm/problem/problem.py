@@ -285,11 +285,9 @@ def check_memory(n_rows: int, matrices: int, X: Array) -> None:
     needed, available = 8 * n_rows**2 * matrices, arrays.memory(X, free=True)
     if available is not None and needed > available:
         what = "its kernel matrix" if matrices == 1 else f"{matrices} matrices of the size of its kernel matrix"
-        raise MemoryError(
-            f"A dense fit of {n_rows} rows needs {needed / 2**30:.1f} GiB for {what}, but only "
-            f"{available / 2**30:.1f} GiB are available: use a basis, e.g. steps=[lssvm.sparsify.Random(1000)], or "
-            "fit_chunks."
-        )
+        size = f"{needed / 2**30:.1f} GiB for {what}, but only {available / 2**30:.1f} GiB are available"
+        remedy = "use a basis, e.g. steps=[lssvm.sparsify.Random(1000)], or fit_chunks"
+        raise MemoryError(f"A dense fit of {n_rows} rows needs {size}: {remedy}.")
 
 
 class Step(BaseEstimator):
