@@ -12,7 +12,7 @@ from ..arrays import Array
 from ..kernels import RBF
 from ..problem import Problem
 from ..targets import ROUNDING, UNITS
-from .constants import CONSTANTS, sample_of
+from .constants import constants, sample_of
 from .criteria import LooError
 from .search import common_widths
 from .widths import WidthSearch
@@ -27,7 +27,7 @@ def long_tail_scales(problem: Problem) -> np.ndarray:
     The origin is an end of a sample of the column or its median. The unit is 0 for columns that are not long-tailed:
     their two scales hardly differ, or x itself is more nearly normal.
     """
-    X = arrays.to_numpy(arrays.take(problem.X, sample_of(problem, CONSTANTS.start_rows)))
+    X = arrays.to_numpy(arrays.take(problem.X, sample_of(problem, constants(problem.effort).start_rows)))
     found = np.zeros((2, X.shape[1]))
     for column in np.flatnonzero(~problem.spreads.constant):
         largest = float(np.abs(X[:, column]).max()) or 1.0
@@ -49,7 +49,8 @@ def is_better_scaled(problem: Problem, scaled: Array) -> bool:
 
     If they do not lower its leave-one-out error with a common width, they are not tried.
     """
-    rows, kernel, record = sample_of(problem, CONSTANTS.start_rows), RBF(ard=True), Bunch(evaluations=0, plan=[])
+    limits, kernel, record = constants(problem.effort), RBF(ard=True), Bunch(evaluations=0, plan=[])
+    rows = sample_of(problem, limits.start_rows)
     parts = [problem.replace(X=X, kernel=kernel, fitted=None).subset(rows) for X in (problem.X, scaled)]
     starts = [common_widths(part, part, "auto", record)[0] for part in parts]
     if starts[1].value >= starts[0].value:
@@ -57,7 +58,7 @@ def is_better_scaled(problem: Problem, scaled: Array) -> bool:
     sizes = []
     for part, start in zip(parts, starts, strict=True):
         criterion = LooError(part, part.spreads.values, record)
-        best = WidthSearch(criterion, kernel, start, many=True).minimise(CONSTANTS.few_iterations)
+        best = WidthSearch(criterion, kernel, start, many=True).minimise(limits.few_iterations)
         sizes.append(np.abs(criterion.residuals(best)).sum(axis=1))
     gain = sizes[0] - sizes[1]
     return bool(gain.mean() > CLEARLY * gain.std() / math.sqrt(len(gain)))
