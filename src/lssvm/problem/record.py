@@ -352,11 +352,9 @@ def columns_by_input(groups: np.ndarray) -> list[list[int]]:
 def warn_of_leverage(largest: float) -> None:
     """Warn if a leverage near 1 leaves few digits of e/(1 - h), the only formula available to systems from sums."""
     if UNSURE * (1.0 - largest) < EPS:
-        leverage = f"1 - {max(1.0 - largest, 0.0):.0e}"
+        what = f"A row has a leverage of 1 - {max(1.0 - largest, 0.0):.0e}"
         remedy = "Lower C or the weight of that row, or use so few rows or basis points that they fit in memory."
-        arrays.warn(
-            f"A row has a leverage of {leverage}: few digits of its leave-one-out residual are correct. {remedy}"
-        )
+        arrays.warn(f"{what}: few digits of its leave-one-out residual are correct. {remedy}")
 
 
 def order_by_content(X: arrays.Array, y: arrays.Array | None = None) -> np.ndarray:
