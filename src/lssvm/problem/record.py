@@ -55,6 +55,7 @@ class Fit:
     loo_residuals: Annotated[Array, values("rows", "targets", finite=False, optional=True)]
     rounding: float = field(default=0.0, metadata={"cached": True})  # see `rounding_error`; 0: not known
     log_link: bool = False  # whether predictions are exp(f)
+    loo_error: float = field(default=0.0, metadata={"cached": True})  # relative, of leave-one-out residuals; 0: exact
 
     def predict(self, X: Array) -> Array:
         """Return the predictions for every row and output."""

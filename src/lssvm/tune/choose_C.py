@@ -223,7 +223,7 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
 
 def most_for_C(problem: Problem) -> float:
     """Return an upper bound of the `work` of `with_best_C`."""
-    rows, basis = len(problem.rows), None if problem.is_dual else problem.basis_size
+    rows, basis = len(in_memory(problem).rows), None if problem.is_dual else problem.basis_size
     path = work(rows, basis if basis is None else min(basis, constants(problem.effort).last_stage[1]), every=True)
     if problem.is_dual and rows > DENSE_ROWS:
         path = 1.5 * work(rows, None)  # The work of four factors of half of the rows, and of one of all of them.
@@ -250,17 +250,19 @@ def downweight_outliers(
 ) -> Problem:
     """Return the problem of a regression with lower weights of its outliers and the best C for these, if it has any.
 
-    A target whose leave-one-out residual is more than `outlier` times their 90th percentile gets the weight with which
-    its square counts as much as one at that limit. A single target then decides neither the search nor the fit. `loo`
-    are the leave-one-out residuals of the rows with positive weight, if they are known.
+    A target whose leave-one-out residual is more than `outlier` times their 90th percentile, and than `outlying` times
+    the spread of the targets, gets the weight with which its square counts as much as one at that limit. A single
+    target then decides neither the search nor the fit. `loo` are the leave-one-out residuals of the rows with positive
+    weight, if they are known.
     """
     if problem.classification or problem.robust is not None:
         return problem
     weights = problem.weights
+    least = CONSTANTS.outlying * arrays.spread_of(arrays.to_numpy(problem.y)[problem.rows])
     for _ in range(iterations):
         loo = arrays.take(problem.solve().loo_residuals, problem.rows) if loo is None else loo
         sizes = np.abs(arrays.to_numpy(loo))
-        limit = CONSTANTS.outlier * np.quantile(sizes, 0.9, axis=0)
+        limit = np.maximum(CONSTANTS.outlier * np.quantile(sizes, 0.9, axis=0), least)
         outlying = (sizes > limit) & (limit > 0)
         if not outlying.any():
             break
