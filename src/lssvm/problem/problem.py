@@ -9,7 +9,6 @@ a row from the fit; its residual is then that of a new point.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -292,13 +291,13 @@ class Problem(ProblemRecord):
         if left > 0.0:
             what = f"Conjugate gradients stopped at a relative residual of {left:.0e} with C = {C:.3g}"
             remedy = "lower C, or use a basis, e.g. steps=[lssvm.sparsify.Random(2000)]."
-            warnings.warn(f"{what}: {remedy}", ConvergenceWarning, stacklevel=arrays.user_level())
+            arrays.warn(f"{what}: {remedy}", ConvergenceWarning)
         if order is None:
             return self.fit_of(C, solution)
         solution, error = iterative.leave_one_out(solution, scales, block, diagonal, 1.0 / (C * weights), order)
         if error > UNRELIABLE:
             what = f"The leave-one-out residuals of {len(rows)} rows are estimates, with errors of about {error:.0%}"
-            warnings.warn(f"{what}: for exact ones, use a basis.", stacklevel=arrays.user_level())
+            arrays.warn(f"{what}: for exact ones, use a basis.")
         return replace(self.fit_of(C, solution), loo_error=error)
 
     def _solve_in_blocks(self, C: float) -> Fit:
