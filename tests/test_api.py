@@ -279,7 +279,7 @@ assert lssvm.LSSVC(class_weight="balanced").fit(X, y > -20).predict_proba(X).sha
 try:
     lssvm.LSSVR(kernels.Additive(kernels.Spline()), steps=[sparsify.Components()]).fit(X, y)
 except ImportError as error:
-    assert "pip install 'lssvm[components]'" in str(error)
+    assert 'pip install "lssvm[components]"' in str(error)
 else:
     raise AssertionError("Components did not ask for piqp")
 """

@@ -644,8 +644,8 @@ def test_choice_of_kernels_whose_widths_are_given(steps, C):
 @pytest.mark.parametrize(
     ("kernel", "match"),
     [
-        (Choice([]), "list of at least one kernel, got \\[\\]"),
-        (Choice(RBF()), "list of at least one kernel, got RBF"),
+        (Choice([]), "list at least one kernel, got \\[\\]"),
+        (Choice(RBF()), "list at least one kernel, got RBF"),
         (Choice([RBF(), Matern()]) + Linear(), "Sum contains a Choice: write a Choice of complete kernels"),
         (Additive(Choice([RBF(), Matern()])), "Additive contains a Choice"),
     ],

@@ -9,7 +9,6 @@ a row from the fit; its residual is then that of a new point.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -159,10 +158,8 @@ class Problem(ProblemRecord):
         rows, X, y, weights = self.positive_rows()
         whitening = self.whitening(quick=quick and not every)
         if not self.fits_memory:
-            raise MemoryError(
-                f"{len(rows)} rows with {whitening.rank} basis points do not fit in memory, which this computation "
-                "requires: use a smaller basis or fewer rows."
-            )
+            what = f"{len(rows)} rows with {whitening.rank} basis points do not fit in memory"
+            raise MemoryError(f"{what}, which this computation requires: use a smaller basis or fewer rows.")
         phi = self.columns(X, whitening.points)
         progress.did(lambda: 0.3 * work(len(rows), whitening.rank, every=every))
         phi = arrays.whiten_rows(phi, whitening.lower, system.QUICK if quick and not every else arrays.LOSS)
@@ -188,9 +185,8 @@ class Problem(ProblemRecord):
             return self.fitted
         fit, C = None, self.C
         if C is None or self.kernel.is_free:
-            raise ValueError(
-                f"C={C!r}, kernel={self.kernel!r}: give the values that are None, or let tune.LeaveOneOut choose them."
-            )
+            remedy = "give the values that are None, or let tune.LeaveOneOut choose them"
+            raise ValueError(f"C={C!r}, kernel={self.kernel!r}: {remedy}.")
         if self.coefficients is not None:
             return self.fit_of(C, Solution(*self.coefficients))
         if self.loss != "squared":
@@ -295,13 +291,13 @@ class Problem(ProblemRecord):
         if left > 0.0:
             what = f"Conjugate gradients stopped at a relative residual of {left:.0e} with C = {C:.3g}"
             remedy = "lower C, or use a basis, e.g. steps=[lssvm.sparsify.Random(2000)]."
-            warnings.warn(f"{what}: {remedy}", ConvergenceWarning, stacklevel=arrays.user_level())
+            arrays.warn(f"{what}: {remedy}", ConvergenceWarning)
         if order is None:
             return self.fit_of(C, solution)
         solution, error = iterative.leave_one_out(solution, scales, block, diagonal, 1.0 / (C * weights), order)
         if error > UNRELIABLE:
             what = f"The leave-one-out residuals of {len(rows)} rows are estimates, with errors of about {error:.0%}"
-            warnings.warn(f"{what}: for exact ones, use a basis.", stacklevel=arrays.user_level())
+            arrays.warn(f"{what}: for exact ones, use a basis.")
         return replace(self.fit_of(C, solution), loo_error=error)
 
     def _solve_in_blocks(self, C: float) -> Fit:
@@ -322,11 +318,9 @@ def check_memory(n_rows: int, matrices: int, X: Array) -> None:
     needed, available = 8 * n_rows**2 * matrices, arrays.memory(X, free=True)
     if available is not None and needed > available:
         what = "its kernel matrix" if matrices == 1 else f"{matrices} matrices of the size of its kernel matrix"
-        raise MemoryError(
-            f"A dense fit of {n_rows} rows needs {needed / 2**30:.1f} GiB for {what}, but only "
-            f"{available / 2**30:.1f} GiB are available: use a basis, e.g. steps=[lssvm.sparsify.Random(1000)], or "
-            "fit_chunks."
-        )
+        size = f"{needed / 2**30:.1f} GiB for {what}, but only {available / 2**30:.1f} GiB are available"
+        remedy = "use a basis, e.g. steps=[lssvm.sparsify.Random(1000)], or fit_chunks"
+        raise MemoryError(f"A dense fit of {n_rows} rows needs {size}: {remedy}.")
 
 
 class Step(BaseEstimator):
@@ -375,7 +369,6 @@ def held_out_rows(problem: Problem, share: float, random_state: Any) -> np.ndarr
         groups = [problem.rows[labels[problem.rows] == label] for label in np.unique(labels[problem.rows])]
     # The i-th of the n rows of a class has the place (i + 1/2)/n; rows with the first places are held out.
     places = [np.append((np.arange(len(rows) - 1) + 0.5) / len(rows), np.inf) for rows in groups]
-    drawn = np.concatenate([draw.permutation(rows) for rows in groups])[
-        np.argsort(np.concatenate(places), kind="stable")
-    ]
+    order = np.argsort(np.concatenate(places), kind="stable")
+    drawn = np.concatenate([draw.permutation(rows) for rows in groups])[order]
     return np.sort(drawn[: max(1, min(round(share * count), count - len(groups)))])

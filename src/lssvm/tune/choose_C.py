@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -320,15 +319,14 @@ def warn_at_edge(problems: Sequence[Problem]) -> None:
             reason = f"{copies} of {len(rows)} rows are duplicates, also in y, and leaving one out leaves its copy in"
             remedy = "Drop them (sample_weight can count them), or choose by tune.KFold(groups=...)."
     message = f"C = {problem.C:.3g} is at the edge of the range searched: {reason}. {remedy}"
-    warnings.warn(message, stacklevel=arrays.user_level())
+    arrays.warn(message)
 
 
 def warn_of_no_signal(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> None:
     """Warn if a regression explains next to nothing, by its targets and leave-one-out residuals (rows, outputs)."""
     explained = 1.0 - unexplained(y, loo, weights)
     if explained < EXPLAINED:
-        warnings.warn(
+        arrays.warn(
             f"By leave-one-out, the model explains {max(explained, 0.0):.1%} of the variance of the targets: they look "
-            "unrelated to the inputs, or a few extreme targets hide the relation (set robust).",
-            stacklevel=arrays.user_level(),
+            "unrelated to the inputs, or a few extreme targets hide the relation (set robust)."
         )
