@@ -21,8 +21,15 @@ def machine(K_rows, K_basis, y, weights, ridge):
 
     The solution of least norm among equals, as for copies in the basis.
     """
+    return least_squares(K_rows, root_of(K_basis), y, weights, ridge)
+
+
+def root_of(K_basis):
     values, vectors = scipy.linalg.eigh(K_basis)
-    root = np.sqrt(np.clip(values, 0.0, None))[:, None] * vectors.T
+    return np.sqrt(np.clip(values, 0.0, None))[:, None] * vectors.T
+
+
+def least_squares(K_rows, root, y, weights, ridge):
     scale = np.sqrt(weights)[:, None]
     bias = np.append(np.ones(len(y)), np.zeros(len(root)))
     A = np.column_stack([np.vstack([scale * K_rows, np.sqrt(ridge) * root]), bias])
@@ -37,11 +44,11 @@ def left_out(K_rows, K_basis, y, weights, ridge, blocks=None, K_new=None):
 
     With K_new also the predictions f_(B)(x) for the new rows, one a block.
     """
-    residuals, predictions = np.full(y.shape, np.nan), []
+    residuals, predictions, root = np.full(y.shape, np.nan), [], root_of(K_basis)
     for block in [[i] for i in range(len(y))] if blocks is None else blocks:
         kept = np.array(weights, dtype=float)
         kept[block] = 0.0
-        coef, intercept = machine(K_rows, K_basis, y, kept, ridge)
+        coef, intercept = least_squares(K_rows, root, y, kept, ridge)
         residuals[block] = y[block] - K_rows[block] @ coef - intercept
         if K_new is not None:
             predictions.append(K_new @ coef + intercept)

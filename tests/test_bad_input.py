@@ -444,9 +444,10 @@ def test_a_basis_fits_where_the_dense_machine_does_not(little_memory):
 )
 def test_the_memory_estimate_covers_the_peak(arguments, matrices, divided, monkeypatch):
     """One matrix is counted for a given C, and those of `eigh` for the whole path: the fit must not need more."""
+    rows = 900 if matrices == 1 else 600  # `eigh` takes long
     monkeypatch.setattr(arrays.linalg, "DIVIDED", divided)
-    assert matrices in (1, arrays.dense_matrices(900, X, every=True))
-    many = np.random.default_rng(0).standard_normal((900, 3))
+    assert matrices in (1, arrays.dense_matrices(rows, X, every=True))
+    many = np.random.default_rng(0).standard_normal((rows, 3))
     with config_context(working_memory=0.2):
         tracemalloc.start()
         try:
@@ -454,7 +455,7 @@ def test_the_memory_estimate_covers_the_peak(arguments, matrices, divided, monke
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
-    assert peak < (matrices + 0.3 * threads.workers()) * 8 * 900**2  # each thread has tiles of its own
+    assert peak < (matrices + 0.3 * threads.workers()) * 8 * rows**2  # each thread has tiles of its own
 
 
 @pytest.fixture(scope="module")
@@ -597,7 +598,7 @@ def fuzz(seed):
 
 
 @pytest.mark.filterwarnings("ignore:Rounding errors", "ignore:.*because of rounding errors")
-@pytest.mark.parametrize("part", [*range(4), *(pytest.param(part, marks=pytest.mark.slow) for part in range(4, 20))])
+@pytest.mark.parametrize("part", [*range(2), *(pytest.param(part, marks=pytest.mark.slow) for part in range(2, 20))])
 def test_fuzz(part):
     """400 seeded cases: a finite model, or a ValueError or TypeError that names what is wrong.
 

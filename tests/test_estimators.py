@@ -951,7 +951,7 @@ def rounding_of(model):
     return 8 * np.finfo(float).eps * total
 
 
-@pytest.mark.parametrize("columns", [1, 2, 4, 5, 8, 12, 40])
+@pytest.mark.parametrize("columns", [1, 4, 5, 40])  # from 5 on, distances come from products
 @pytest.mark.parametrize("kernel", FAR_KERNELS, ids=range(len(FAR_KERNELS)))
 def test_a_row_is_predicted_as_if_it_were_alone(kernel, columns):
     rng = np.random.default_rng(0)

@@ -198,7 +198,7 @@ def test_far_rows_change_neither_the_values_nor_the_gradients_of_others(name, co
     """Bounds on rounding errors, and the centre, must not follow the farthest row."""
     sigma = np.geomspace(0.8, 3.0, columns) * math.sqrt(columns)
     kernel, W = STATIONARY[name](sigma), np.random.default_rng(1).standard_normal((40, 30))
-    for cell, kind in itertools.product([1e3, 1e7, 1e12, 1e100, 1e300], ["one of X", "one of Z", "the same", "many"]):
+    for cell, kind in itertools.product([1e3, 1e12, 1e300], ["one of X", "one of Z", "the same", "many"]):
         X, Z = with_far_rows(columns, cell, kind)
         difference = by_differences(X, Z, sigma)
         values, slope = of_squares(name, np.sum(difference**2, axis=2))
@@ -216,7 +216,7 @@ def test_far_rows_in_other_namespaces(namespace, on_accelerator, monkeypatch):
     xp = pytest.importorskip(namespace)
     monkeypatch.setattr(arrays, "on_accelerator", lambda array: on_accelerator)
     W = np.random.default_rng(1).standard_normal((40, 30))
-    for columns, cell, kind in itertools.product([3, 7], [1e7, 1e300], ["one of X", "the same", "many"]):
+    for columns, cell, kind in itertools.product([3, 7], [1e7, 1e300], ["the same", "many"]):
         sigma = np.geomspace(0.8, 3.0, columns)
         X, Z = with_far_rows(columns, cell, kind)
         A, B, V = (xp.asarray(array) for array in (X, Z, W))

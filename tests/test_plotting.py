@@ -233,8 +233,7 @@ def test_fit_of_classes_draws_regions_and_probabilities(n_classes):
     line.figure_.canvas.draw()
 
 
-@pytest.mark.parametrize("loss", ["squared", "squared_hinge", "logistic"])
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(("n_classes", "loss"), [(2, "squared"), (2, "logistic"), (3, "squared_hinge")])
 def test_displays_of_every_coding_and_loss(n_classes, loss):
     inputs, labels = (a[::3] for a in datasets.load_ripley(return_X_y=True))
     labels = labels if n_classes == 2 else np.where(inputs[:, 0] > 0.3, 2, labels)

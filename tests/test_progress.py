@@ -39,7 +39,7 @@ FITS = {  # a model, and a fit of its rows
 }
 
 
-SLOW = {"pairs", "robust chunks", "steps"}
+SLOW = {"chunks", "classes", "pairs", "partial", "robust chunks", "stack of classifiers", "steps"}
 
 
 @pytest.fixture(params=[pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in FITS])
@@ -289,10 +289,18 @@ def test_a_line_that_cannot_be_written_does_not_end_the_fit(error, monkeypatch):
 @pytest.mark.parametrize(
     "name",
     [
-        *("kernel", "partial, classes", "stack of partial fits"),
+        *("kernel", "partial, classes"),
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("chunks", "classes", "partial", "stack", "stack of chunks", "stack of classifiers")
+            for name in (
+                "chunks",
+                "classes",
+                "partial",
+                "stack",
+                "stack of chunks",
+                "stack of classifiers",
+                "stack of partial fits",
+            )
         ),
     ],
 )

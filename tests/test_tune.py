@@ -899,7 +899,7 @@ def small_sizes(monkeypatch):
 )
 def test_the_largest_basis_depends_on_rows_and_memory(rows, memory, size, monkeypatch):
     monkeypatch.setattr(arrays, "memory", lambda X: memory)
-    problem = Bunch(rows=np.arange(rows), X=np.zeros((1, 1)))
+    problem = Bunch(rows=np.arange(rows), X=np.zeros((1, 1)), effort=1.0)
     assert sparsify.bases.largest_basis(problem) == size
 
 

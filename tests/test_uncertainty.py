@@ -34,6 +34,7 @@ MODELS = {
     "wide": (LSSVR(**GIVEN, steps=[sparsify.Given(np.linspace(-2, 2, 120).reshape(60, 2))]), None),
     "stack": (LSSVR(kernels.Stack([kernels.RBF(1.3), kernels.Matern(2.0)]), C=5.0), None),
 }
+MODELS_AND_OUTPUTS = [*((name, 2) for name in MODELS), ("zeros", None)]
 
 
 def uneven(n, outputs=None, seed=0):
@@ -65,8 +66,7 @@ def refitted(model, X, y, weights):
 
 
 # Adaptive intervals ---------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("outputs", [None, 2])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "outputs"), MODELS_AND_OUTPUTS)
 def test_adaptive_intervals_equal_refits_of_both_models(name, outputs):
     """The residuals behind the scale are held fixed; all else is refitted without each row."""
     X, y = uneven(40, outputs)
@@ -212,8 +212,7 @@ def rank_of(model, X, y, weights, x, value, output):
     return int(np.sum(size[:-1][counting[:-1]] >= size[-1]))
 
 
-@pytest.mark.parametrize("outputs", [None, 2])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("name", "outputs"), MODELS_AND_OUTPUTS)
 def test_full_conformal_equals_brute_force(name, outputs):
     """The ends are where a refit for every hypothetical target enters and leaves the set, to 1e-8."""
     X, y = uneven(40, outputs)

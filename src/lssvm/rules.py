@@ -99,6 +99,7 @@ Count = Annotated[int, integer("a positive integer", 1)]
 Share = Annotated[float, number("a number in [0, 1)", 0.0, math.nextafter(1.0, 0.0))]
 Positive = Annotated[float, number("positive and finite", TINY)]
 NotNegative = Annotated[float, number("a finite, non-negative number", 0.0)]
+Effort = Annotated[float, number("a number from 0.001 to 1000", 1e-3, 1e3)]
 Penalty = Annotated[float, number("positive and finite", 1e-300)]  # C of a fitted model, whose inverse is finite
 List = Annotated[ArrayLike, Rule("a list", lambda value: as_array(value).ndim == 1)]
 Seed = Annotated[

@@ -113,7 +113,7 @@ def test_is_the_same_for_a_seed_and_keeps_its_parameters(step):
 
 def test_composes_with_a_tuner(step):
     model, X, y = make("numbers")
-    kernel = kernels.Additive(kernels.Matern()) if isinstance(step, Components) else None
+    kernel = kernels.Additive(kernels.Matern()) if isinstance(step, Components) else kernels.RBF()
     model.set_params(kernel=kernel, C=None, steps=[step, LeaveOneOut()]).fit(X, y)
     assert all(np.all(leaf.sigma > 0) for leaf in model.kernel_.leaves)
     assert model.C_ > 0

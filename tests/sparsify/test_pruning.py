@@ -15,7 +15,7 @@ from lssvm.tune import LeaveOneOut
 
 
 # Classes and options --------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("task", ["two classes", "three classes", "four classes", "five classes"])
+@pytest.mark.parametrize("task", ["two classes", "five classes"])
 @pytest.mark.parametrize("options", [{"rows": "drop"}, {"rows": "keep"}, {"rows": "drop", "score": "kfold"}])
 @pytest.mark.parametrize("n", [1, 4, 7])
 def test_every_class_survives_pruning(task, options, n):
@@ -64,7 +64,7 @@ def algorithm_2(K, y, C, sizes, weigh=None):
     return supports, scores
 
 
-@pytest.mark.parametrize(("weigh", "outputs"), [(None, 1), (None, 2), (robust.Hampel(), 1), (robust.Huber(), 2)])
+@pytest.mark.parametrize(("weigh", "outputs"), [(None, 2), (robust.Hampel(), 1), (robust.Huber(), 2)])
 def test_dropping_rows_is_algorithm_2(weigh, outputs):
     model, X, y = make("numbers", rows=45)
     y = np.column_stack([y, X[:, 0] * X[:, 1]])[:, :outputs]
@@ -211,8 +211,7 @@ def test_the_path_of_an_ill_conditioned_machine():
         assert path.scores[list(path.sizes).index(size)] == pytest.approx(np.mean(loo**2), rel=1e-6)
 
 
-@pytest.mark.parametrize("sigma", [10.6, 10.7, 10.8])
-@pytest.mark.parametrize("score", ["loo", "kfold"])
+@pytest.mark.parametrize(("score", "sigma"), [("loo", 10.6), ("loo", 10.8), ("kfold", 10.7)])
 def test_a_singular_basis_is_pruned_by_coefficients_of_least_norm(score, sigma):
     """Motorcycle, 133 vectors of a numerical rank of 20: all but 9 are free, however the path is scored.
 
@@ -235,7 +234,7 @@ def test_what_predicts_is_the_machine_that_was_fitted(sigma, C):
     """f(x_i) = y_i - e_i with e_i = LOO_i (1 - h_i), for bases whose kernel matrix is singular to working precision."""
     X, y = datasets.load_motorcycle(return_X_y=True)
     path = LSSVR(kernels.RBF(sigma), C, steps=[Prune(5, rows="keep")]).fit(X, y).path_
-    for support in path.supports[20::2]:
+    for support in path.supports[20::4]:
         model = LSSVR(kernels.RBF(sigma), C, steps=[Given(support)]).fit(X, y)
         fitted = y - model.loo_residuals_ * (1.0 - model.leverage_)
         tolerance = (5e-4 if C > 1e9 else 1e-4) * y.std()

@@ -43,12 +43,10 @@ def structure_value(parts, y, rho):
 
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
-@pytest.mark.parametrize(
-    "kernel", [*FINITE.values(), RBF(0.02), RBF(0.1), RBF(0.5)], ids=[*FINITE, "rbf 0.02", "rbf 0.1", "rbf 0.5"]
-)
+@pytest.mark.parametrize("kernel", [*FINITE.values(), RBF(0.02), RBF(0.5)], ids=[*FINITE, "rbf 0.02", "rbf 0.5"])
 def test_structure_agrees_with_a_convex_solver(kernel):
     X, y, additive, blocks = structure(kernel)
-    shares = 10.0 ** np.random.default_rng(0).uniform(-2, 0, 3)
+    shares = 10.0 ** np.random.default_rng(0).uniform(-2, 0, 2)
     for rho in Structure(blocks, y, np.ones(50)).largest_rho * shares:
         model = LSSVR(additive, C=1.0, steps=[Components(rho, refit=False)]).fit(X, y)
         t = model.path_.max_variation[0]
@@ -67,7 +65,7 @@ def structure_objective(parts, y, rho, alpha):
     return 0.5 * np.sum((e - e.mean()) ** 2) + rho * sum(np.abs(component).max() for component in components)
 
 
-@pytest.mark.parametrize("sigma", [0.02, 0.1, 0.2])
+@pytest.mark.parametrize("sigma", [0.02, 0.2])
 def test_structure_is_not_above_a_convex_solver_in_the_coefficients(sigma):
     """The convex solver gets eq. (25) in alpha, with nothing left out; for wider kernels it finds no solution."""
     X, y, additive, blocks = structure(RBF(sigma))
@@ -75,7 +73,7 @@ def test_structure_is_not_above_a_convex_solver_in_the_coefficients(sigma):
     alpha, b, t = cvxpy.Variable(50), cvxpy.Variable(), cvxpy.Variable(len(parts))
     bounds = [cvxpy.abs(part @ alpha) <= t[number] for number, part in enumerate(parts)]
     programme = Structure(blocks, y, np.ones(50))
-    for rho in programme.largest_rho * 10.0 ** np.random.default_rng(1).uniform(-3, 0, 4):
+    for rho in programme.largest_rho * 10.0 ** np.random.default_rng(1).uniform(-3, 0, 2):
         loss = 0.5 * cvxpy.sum_squares(sum(parts) @ alpha + b - y) + rho * cvxpy.sum(t)
         cvxpy.Problem(cvxpy.Minimize(loss), [*bounds, cvxpy.sum(alpha) == 0]).solve(**PRECISE)
         expected = structure_objective(parts, y, rho, alpha.value - alpha.value.mean())
@@ -84,14 +82,14 @@ def test_structure_is_not_above_a_convex_solver_in_the_coefficients(sigma):
 
 
 @pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
-@pytest.mark.parametrize("sigma", [1.0, 2.0, np.sqrt(10)])
+@pytest.mark.parametrize("sigma", [1.0, np.sqrt(10)])
 def test_structure_of_wide_kernels_agrees_with_a_convex_solver(sigma):
     """For the same functions to 1e-8; rounding in the kernel moves those near the cut by 1e-16/1e-10 of their size."""
     X, y, additive, blocks = structure(RBF(sigma))
     assert blocks.basis is not None
     programme = Structure(blocks, y, np.ones(50))
     parts = [part(X[:, group]) for group, part in additive.kept(X.shape[1]).values()]
-    for rho in programme.largest_rho * 10.0 ** np.random.default_rng(0).uniform(-3, 0, 4):
+    for rho in programme.largest_rho * 10.0 ** np.random.default_rng(0).uniform(-3, 0, 2):
         z, t = programme.solve(rho).at(rho)
         f = sum(blocks.Q) @ z[blocks.places[0]] + programme.intercept(z)
         ours = 0.5 * np.sum((y - f) ** 2) + rho * t.sum()
@@ -237,7 +235,7 @@ def test_steep_multipliers_are_0_where_their_rows_enter(kernel, seed):
             assert structure_violation(programme, y, v, piece, rho) <= 1e-10
 
 
-@pytest.mark.parametrize("sigma", [0.1, 0.5, 1.0, 2.0, np.sqrt(10), 10.0])
+@pytest.mark.parametrize("sigma", [0.1, 0.5, 2.0, 10.0])
 def test_components_that_share_alpha_are_optimal(sigma):
     _, y, _, blocks = structure(RBF(sigma))
     assert blocks.basis is not None
@@ -245,7 +243,7 @@ def test_components_that_share_alpha_are_optimal(sigma):
     programme = Structure(blocks, y, v)
     assert not programme.solve(1.0001 * programme.largest_rho).z.any()
     assert programme.solve(0.999 * programme.largest_rho).z.any()
-    for rho in np.geomspace(0.99, 1e-4, 12) * programme.largest_rho:
+    for rho in np.geomspace(0.99, 1e-4, 8) * programme.largest_rho:
         assert structure_violation(programme, y, v, programme.solve(rho), rho) <= 1e-10
 
 
@@ -258,7 +256,7 @@ def symmetric(rng):
 @pytest.mark.parametrize(
     ("make", "kernel"),
     [
-        pytest.param(lambda rng: rng.uniform(size=(30, 4)), RBF(sigma), marks=[pytest.mark.slow] * (sigma == 0.5))
+        pytest.param(lambda rng: rng.uniform(size=(30, 4)), RBF(sigma), marks=[pytest.mark.slow] * (sigma < 1.0))
         for sigma in (0.1, 0.5, 2.0, 10.0)
     ]
     + [(symmetric, RBF(1.0)), (lambda rng: rng.uniform(size=(10, 8)), Spline(4))],

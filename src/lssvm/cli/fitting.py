@@ -41,6 +41,7 @@ PICTURE = "File for the picture; its extension determines the format."
 TASK = "Inferred by default; count means --loss poisson."
 LOSS = "poisson (counts, rates) or gamma (positive targets); for classes, chosen by leave-one-out by default."
 SCALE = "Scale on which numbers are predicted; for skewed ones, chosen by leave-one-out by default."
+EFFORT = "Work of everything that is searched, relative to the usual work: 0.1 is a quick look, 10 is thorough."
 CODING = "How several classes are separated; chosen by leave-one-out by default."
 
 
@@ -61,6 +62,7 @@ CODING = "How several classes are separated; chosen by leave-one-out by default.
 @click.option("--loss", type=click.Choice([*CLASS_LOSSES, *LINKED]), help=LOSS)
 @click.option("--coding", type=CODINGS, help=CODING)
 @click.option("--target-scale", "scale", type=SCALES, help=SCALE)
+@click.option("--effort", type=click.FloatRange(1e-3, 1e3), default=1.0, show_default=True, help=EFFORT)
 @program.reading_options
 @program.json_option
 def fit(data: str, target: str, output: Path, page: Path | None, missing: str, as_json: bool, **options: Any) -> None:
@@ -81,7 +83,7 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     start = perf_counter()
     columns = {name: options.pop(name) for name in ("task", "drop", "categorical", "group", "time")}
     parameters = {name: given for name in ("loss", "coding", "robust", "merge_text") if (given := options.pop(name))}
-    scale = options.pop("scale")
+    scale, parameters["effort"] = options.pop("scale"), options.pop("effort")
     source = open_table(data, **options)
     if parameters.get("loss") in LINKED:
         columns["task"] = columns["task"] or "regression"

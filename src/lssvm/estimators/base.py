@@ -21,7 +21,7 @@ from ..cluster import DaskChunks, lazily
 from ..kernels import Additive
 from ..losses import LOG_LINKS
 from ..problem import Problem, refit_stably, warn_of_rounding
-from ..rules import Flag, check_parameters
+from ..rules import Effort, Flag, check_parameters
 from ..stream.sources import label_totals
 from ..tables import Column
 from ..tune import LeaveOneOut
@@ -156,6 +156,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         robust: planning.Weighting | None = None,
         categorical_features: planning.ColumnNames | None = "from_dtype",
         merge_text: Flag = False,
+        effort: Effort = 1.0,
         verbose: planning.Verbosity = 0,
     ) -> None:
         self.kernel = kernel
@@ -164,6 +165,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         self.robust = robust
         self.categorical_features = categorical_features
         self.merge_text = merge_text
+        self.effort = effort
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:

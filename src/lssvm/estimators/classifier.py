@@ -18,9 +18,10 @@ from ..arrays import Array, ArrayLike
 from ..intervals.classes import set_scores, set_thresholds
 from ..kernels import RBF, Choice, Matern
 from ..problem import Fit, Problem, class_numbers, solve_classes
-from ..rules import Flag
+from ..rules import Effort, Flag
 from ..tune import LeaveOneOut
 from ..tune.classes import choose_classifier, with_C_of_more_rows
+from ..tune.constants import QUICK
 from . import planning
 from .base import Solved, on_rows, with_callbacks
 from .chunks import ChunkedLSSVM, adds_chunks
@@ -42,7 +43,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
     kernel : Kernel, callable k(X, Z) or None
         None chooses between `kernels.Matern` and `kernels.RBF`; unlike `LSSVR()`, it never fits a stack. Widths are
         those of `LSSVR`.
-    C, steps, robust, categorical_features, merge_text, verbose
+    C, steps, robust, categorical_features, merge_text, effort, verbose
         As in `LSSVR`. With ``steps=None``, large problems use a basis of 300 to 1500 randomly chosen rows.
     class_weight : dict, "balanced" or None
         Weights of the classes, which multiply the sample weights.
@@ -108,10 +109,11 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         class_weight: planning.ClassWeights | None = None,
         coding: planning.Coding = "auto",
         loss: planning.LossName = "auto",
+        effort: Effort = 1.0,
         verbose: planning.Verbosity = 0,
     ) -> None:
         columns: Any = {"categorical_features": categorical_features, "merge_text": merge_text}
-        super().__init__(kernel, C, steps=steps, robust=robust, **columns, verbose=verbose)
+        super().__init__(kernel, C, steps=steps, robust=robust, **columns, effort=effort, verbose=verbose)
         self.class_weight = class_weight
         self.coding = coding
         self.loss = loss
@@ -125,7 +127,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         if plan is None:
             return super()._solve(problems, layout, given)
         if self.kernel is None:
-            problem = problem.replace(kernel=Choice([Matern(ard=True), RBF(ard=True)]))
+            quick, kernels = self.effort < QUICK, [Matern(ard=True), RBF(ard=True)]
+            problem = problem.replace(kernel=kernels[0] if quick else Choice(kernels))
         last = progress.expect(lambda: float(len(problem.rows)) ** 3)
         candidate, record = choose_classifier(problem, *plan)
         paths = problem.paths if record is None else {**problem.paths, LeaveOneOut.__name__: record}

@@ -27,7 +27,7 @@ from ..tables import Column, Columns
 from ..targets import NAMES, TargetScale, target_scale
 from ..tune import LeaveOneOut
 from ..tune.choose_C import ROBUST_ITERATIONS, unexplained
-from ..tune.constants import DENSE_ROWS
+from ..tune.constants import DENSE_ROWS, QUICK, sized
 from ..tune.input_scales import is_better_scaled, long_tail_scales
 from ..tune.leave_one_out import tuned
 from .layout import Table
@@ -116,7 +116,7 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
     kernel.check_values(arrays.take(X, positive[:: 1 + len(positive) // CHECKED_ROWS]))
     C = None if model.C is None else float(model.C)
     robust, groups = as_weight_function(model.robust), None if columns is None else columns.groups
-    shared = {"robust": robust, "classification": classification, "groups": groups}
+    shared = {"robust": robust, "classification": classification, "groups": groups, "effort": float(model.effort)}
     shared["loss"] = "squared" if classification else model.loss
     problem = Problem(kernel, X, table.targets, weights, C=C, asked=(kernel, C), **shared)
     if table.groups is not None:
@@ -155,7 +155,7 @@ def scaled_members(problems: Sequence[Problem]) -> list[Problem]:
     """
     y, rows = arrays.to_numpy(problems[0].y), problems[0].rows
     known, count, span = y[rows], len(rows), np.ptp(y[rows])
-    if y.shape[1] > 1 or span == 0.0:
+    if y.shape[1] > 1 or span == 0.0 or problems[0].effort < QUICK:
         return []
     shares = (known - known.min()) / span  # whose squares do not overflow
     if abs(float(scipy.stats.skew(shares)[0])) < 2.0 * math.sqrt(6.0 / count):
@@ -169,7 +169,7 @@ def scaled_members(problems: Sequence[Problem]) -> list[Problem]:
 
 def with_best_scales(model: Any, table: Table) -> Table:
     """Return the table with long-tailed numbers on a scale that `fit` may choose: only those of the default kernels."""
-    if model.kernel is not None:
+    if model.kernel is not None or model.effort < QUICK:
         return table
     problem = plan(model, table)[0][0]
     problem = problem if problem.loss == "squared" else problem.stabilised()
@@ -223,6 +223,9 @@ def default_portfolio(problem: Problem) -> Kernel:
         members += [RBF(ard=True), Matern(ard=True), Matern(nu=0.5, ard=True)] if several else [Matern(nu=0.5)]
     else:
         members = [Matern(ard=several), RBF(ard=several), Matern(nu=0.5, ard=several), Spline()]
+    count = math.ceil(problem.effort * len(members))
+    if count < len(members):
+        members = [Matern(ard=several), RBF(ard=several), Matern(nu=0.5, ard=several)][:count]
     rows, spreads = problem.X[problem.weights > 0], problem.spreads
     scale = np.where(spreads.constant, math.inf, spreads.values)
     members = [kernel.placed(rows) for kernel in (*members, Linear(scale))]
@@ -234,9 +237,9 @@ def default_portfolio(problem: Problem) -> Kernel:
 
 def most_to_solve(problem: Problem) -> float:
     """Return the `work` of the final fit for ``steps=None``."""
-    rows = len(problem.rows)
+    rows, effort = len(problem.rows), problem.effort
     solves = 1 if problem.robust is None else 1 + max(ROBUST_ITERATIONS, problem.robust.iterations)
-    return solves * work(rows, None if rows <= DENSE_ROWS else BASIS_SIZE)
+    return solves * work(rows, None if rows <= sized(DENSE_ROWS, effort) else sized(BASIS_SIZE, effort, 2))
 
 
 def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> list[Problem]:
@@ -249,7 +252,8 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
     """
     if steps is not None:
         return [run_steps(problem, steps) for problem in problems]
-    dense = len(problems[0].rows) <= DENSE_ROWS or problems[0].kernel.is_precomputed
+    effort = problems[0].effort
+    dense = len(problems[0].rows) <= sized(DENSE_ROWS, effort) or problems[0].kernel.is_precomputed
     if problems[0].loss != "squared":  # the steps see targets whose variances are the same
         first = problems[0]
         ready = with_bases([problem.stabilised() for problem in problems], steps, is_default=is_default)
@@ -261,7 +265,7 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
     problems = problems[: len(problems) - len(scaled)]
     count = len(problems)
     if is_default:
-        count = max(2, int(MOST_WORK / (len(first.rows) * float(first.basis_size) ** 2)))
+        count = max(2, int(effort * MOST_WORK / (len(first.rows) * float(first.basis_size) ** 2)))
         if first.fitted is not None:
             parts = map(arrays.to_numpy, (first.y, first.fitted.loo_residuals, first.weights))
             count = 1 if unexplained(*parts) < EXPLAINED else count
@@ -322,7 +326,7 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
         return ("one-vs-rest",), ("squared",)
     codings = ("one-vs-one", "one-vs-rest") if model.coding == "auto" else (model.coding,)
     losses = tuple(LOSSES) if model.loss == "auto" else (model.loss,)
-    return codings, losses
+    return (codings[:1], losses[:1]) if model.effort < QUICK else (codings, losses)
 
 
 def tied_steps(model: Any) -> list[Any]:
@@ -348,9 +352,10 @@ def with_class_basis(problem: Problem, coding: str, loss: str) -> Problem:
     """Return the default for ``steps=None`` of `LSSVC`: dense if that is cheap enough, else a basis of random rows."""
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
     by_pairs = coding == "one-vs-one"
-    if (pair_work(counts) if by_pairs else counts.sum() ** 3) <= DENSE_CLASS_WORK or problem.kernel.is_precomputed:
+    cubes, most = pair_work(counts) if by_pairs else counts.sum() ** 3, problem.effort * DENSE_CLASS_WORK
+    if cubes <= most or problem.kernel.is_precomputed:
         return problem
     rows = counts.sum() * (len(counts) - 1 if by_pairs else 1)
-    work = CLASS_BASIS_WORK / (1 if loss == "squared" else CLASS_SYSTEMS)
-    size = int(np.clip(math.sqrt(work / rows), *CLASS_BASIS))
+    work = problem.effort * CLASS_BASIS_WORK / (1 if loss == "squared" else CLASS_SYSTEMS)
+    size = int(np.clip(math.sqrt(work / rows), *sized(CLASS_BASIS, problem.effort, 2)))
     return Given(problem.rows_by_content[:size])(problem)

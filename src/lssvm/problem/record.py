@@ -19,7 +19,7 @@ from ..kernels import Kernel
 from ..losses import NUMBER_LOSSES
 from ..progress import counted
 from ..robust import WeightFunction
-from ..rules import Penalty, indices, one_of, row_weights, values
+from ..rules import Effort, Penalty, indices, one_of, row_weights, values
 from ..system import Solution
 from ..targets import TargetScale
 from .whitening import Whitening, whiten
@@ -125,6 +125,8 @@ class ProblemRecord:
         Records of the steps so far, by the name of the step.
     target : TargetScale or None
         The scale of `y`, if that is not the scale of the targets as given.
+    effort : float
+        The work of everything that is planned or searched, relative to the usual work.
     groups : integer array (d,) or None
         The number of the input that each column encodes, e.g. one value of a category; columns of the same input share
         one width. None: every column is an input.
@@ -151,6 +153,7 @@ class ProblemRecord:
     groups: Annotated[np.ndarray, values("features", kinds="iu")] | None = None
     row_groups: Annotated[np.ndarray, indices("rows", "rows", -1)] | None = None
     target: TargetScale | None = None
+    effort: Effort = 1.0
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some fields changed."""

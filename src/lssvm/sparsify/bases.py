@@ -18,7 +18,7 @@ from ..rules import Count, Rule, Seed, shown
 from ..system import iterative
 from ..tune import LeaveOneOut
 from ..tune.choose_C import best_C, most_for_C, warn_at_edge, with_best_C
-from ..tune.constants import sample_of
+from ..tune.constants import QUICK, sample_of, sized
 from ..tune.leave_one_out import tuned
 from ..tune.widths import Candidate, Criterion, WidthSearch
 from .common import check_found, kernel_rows, provisional
@@ -112,7 +112,7 @@ class Random(Step):
         with 500 points on a sample of 5000 rows. If these lowered log PRESS by at least 0.02, compared with 250 points,
         all rows of the sample are tried. If they lower the root mean square leave-one-out residual by 3 %, the basis
         consists of all rows or, with more than 15,000 rows, of as many as keep rows * n^2 below 1.5e11. Kernel and C
-        are then chosen again.
+        are then chosen again. These numbers are for ``effort=1.0``; below 0.2, no larger basis is tried.
     random_state : int, RandomState or None
         Seed for the draw. With n=None, it does not depend on the order of the rows.
 
@@ -140,23 +140,24 @@ class Random(Step):
         if self.n is not None:
             return problem.with_basis(draw.permutation(problem.rows)[: self.n])
         # as many rows as pay off: this is the default of `LSSVR`, so the order of the rows must not matter
-        drawn = draw.permutation(problem.rows_by_content)
-        sample = sample_of(problem, SAMPLE_ROWS, drawn)
-        rows, smallest = len(drawn), np.flatnonzero(np.isin(sample, drawn[:SIZE]))
-        last = progress.expect(lambda: most_for_C(problem.with_basis(drawn[:SIZE])))
+        drawn, least = draw.permutation(problem.rows_by_content), sized(SIZE, problem.effort, 2)
+        sample = sample_of(problem, sized(SAMPLE_ROWS, problem.effort), drawn)
+        rows, smallest = len(drawn), np.flatnonzero(np.isin(sample, drawn[:least]))
+        last = progress.expect(lambda: most_for_C(problem.with_basis(drawn[:least])))
         known = tuned(problem.subset(sample).with_basis(smallest), on_all_rows=False)
         record = known.paths.get(LeaveOneOut.__name__, {})
-        size, tried, scores = min(SIZE, rows), list[int](), list[float]()
-        if record.get("gain", math.inf) >= SLIGHT and largest_basis(problem) > SIZE:
+        size, tried, scores = min(least, rows), list[int](), list[float]()
+        may_grow = problem.effort >= QUICK and largest_basis(problem) > least
+        if may_grow and record.get("gain", math.inf) >= SLIGHT:
             measured = known.replace(C=problem.C)
             if known.robust is not None:
                 measured = measured.replace(weights=known.solve().weights, robust=None)
-            tried = [SIZE, len(sample)]
+            tried = [least, len(sample)]
             scores = [best_C(measured)[1], best_C(measured.with_basis())[1]]
             if scores[1] < (1.0 - GAIN) ** 2 * scores[0]:
                 size = largest_basis(problem)
         chosen = problem.with_basis(drawn[:size])
-        if size <= SIZE:
+        if size <= least:
             paths = {**problem.paths, **known.paths}
             chosen = chosen.replace(kernel=known.kernel, robust=known.robust, paths=paths)
         else:  # hyper-parameters chosen for a small basis are too smooth for a larger one
@@ -177,8 +178,11 @@ class Random(Step):
 def largest_basis(problem: Problem) -> int:
     """Return the size of the largest basis of `Random()` for this number of rows, and for half of the memory."""
     rows, available = len(problem.rows), arrays.memory(problem.X)
-    most = MOST_DENSE if available is None else min(MOST_DENSE, int((available / 48) ** 0.5))
-    return rows if rows <= most else max(SIZE, int((MOST_WORK / rows) ** 0.5))
+    share, more = min(problem.effort, 1.0), max(problem.effort, 1.0)
+    most = sized(MOST_DENSE, more)
+    most = most if available is None else min(most, int((available / 48) ** 0.5))
+    size = rows if rows <= most else int((more * MOST_WORK / rows) ** 0.5)
+    return min(rows, max(sized(SIZE, problem.effort, 2), int(share * size)))
 
 
 class RandomlyPivoted(Step):

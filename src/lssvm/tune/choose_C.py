@@ -17,7 +17,7 @@ from ..losses import LOG_LINKS, log_loss
 from ..problem import Factor, Fit, Problem, ProblemRecord
 from ..progress import work
 from ..system import QUICK
-from .constants import CONSTANTS, DENSE_ROWS, in_memory, part_of, sample_of, stages_of
+from .constants import CONSTANTS, DENSE_ROWS, constants, in_memory, part_of, sample_of, stages_of
 
 SMALLEST_VARIANCE = 1e-280  # The ridges underflow for kernels of a smaller variance.
 LENIENCE = 1.5  # The scale of residuals in the robust weights of a search is this many robust scales.
@@ -128,19 +128,19 @@ def best_C(problem: Problem, errors: Errors = loo_errors, guess: float | None = 
         factor = problem.factorise()
         return problem.C, float(errors(factor, [problem.C])[0]), factor
     # The best C hardly depends on the number of rows of a dense model, or on that of many basis points.
-    rows, points = len(problem.rows), CONSTANTS.last_stage[1]
+    rows, points = len(problem.rows), constants(problem.effort).last_stage[1]
     if errors in (loo_errors, class_errors):
         C = None
         if problem.is_dual and rows > DENSE_ROWS:
             half = problem.subset(sample_of(problem, rows // 2))
-            start = guess or best_C(half.subset(sample_of(half, CONSTANTS.dense_stage)), errors)[0]
+            start = guess or best_C(half.subset(sample_of(half, constants(problem.effort).dense_stage)), errors)[0]
             C = _best_C_nearby(half, errors, start)
         elif not problem.is_dual and problem.basis_size > points:
             C = best_C(part_of(problem, rows, points), errors, guess)[0]
         if C is not None:
             return best_C(problem.replace(C=C), errors)
     unit, rounding = ridge_unit(problem)
-    ridges = np.geomspace(*CONSTANTS.ridges) * unit
+    ridges = np.geomspace(*constants(problem.effort).ridges) * unit
     # Ridges far above the rounding errors of sums over rows are cheaper, and usually suffice.
     near = ridges < (0.0 if problem.is_dual else rounding / QUICK)
     if guess is not None and near.any() and 1.0 / guess <= ridges[~near].min(initial=math.inf):
@@ -182,7 +182,7 @@ def ridge_unit(problem: Problem) -> tuple[float, float]:
     The unit is the mean weight times the variance of the kernel over (a sample of) the rows: the mean of k(x, x) minus
     the mean of k(x, z).
     """
-    rows = sample_of(problem, CONSTANTS.start_rows)
+    rows = sample_of(problem, constants(problem.effort).start_rows)
     weight = float(arrays.to_numpy(problem.weights)[problem.rows].mean())
     X = arrays.take(problem.X, rows)
     K = arrays.to_numpy(problem.kernel.evaluate(X, problem.kernel.basis_points(problem.X, rows)))
@@ -225,7 +225,7 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
 def most_for_C(problem: Problem) -> float:
     """Return an upper bound of the `work` of `with_best_C`."""
     rows, basis = len(problem.rows), None if problem.is_dual else problem.basis_size
-    path = work(rows, basis if basis is None else min(basis, CONSTANTS.last_stage[1]), every=True)
+    path = work(rows, basis if basis is None else min(basis, constants(problem.effort).last_stage[1]), every=True)
     if problem.is_dual and rows > DENSE_ROWS:
         path = 1.5 * work(rows, None)  # The work of four factors of half of the rows, and of one of all of them.
     if problem.robust is None:

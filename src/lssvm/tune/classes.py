@@ -18,7 +18,7 @@ from .. import arrays, progress
 from ..coding import pair_work, vertex
 from ..kernels import Kernel
 from ..problem import Problem, columns_by_input, ranks_of
-from .constants import CONSTANTS, in_memory, part_of, sample_of
+from .constants import CONSTANTS, constants, in_memory, part_of, sample_of
 from .criteria import LooLogLoss
 from .widths import Candidate, Criterion, WidthSearch, changed_widths
 
@@ -133,7 +133,7 @@ def with_C_of_more_rows(problem: Problem, candidate: Candidate, record: Bunch) -
     search, in 1.02 times the time. On a table without noise, it was 0.46 times as large.
     """
     rows, basis = (round(PART * size) for size in (len(problem.rows), problem.basis_size))
-    if problem.is_dual or problem.y.shape[1] > 1 or rows <= CONSTANTS.class_rows[0]:
+    if problem.is_dual or problem.y.shape[1] > 1 or rows <= constants(problem.effort).class_rows[0]:
         return problem
     part, unit = _in_units(in_memory(part_of(problem.replace(C=None), rows, basis)))
     criterion = LooLogLoss(part, np.ones(part.X.shape[1]))
@@ -279,8 +279,9 @@ def _samples(problem: Problem) -> list[LooLogLoss]:
     unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)
     unit = np.where(problem.spreads.constant, math.inf, unit)
     counts = np.bincount(problem.labels[problem.rows]).astype(float)
-    share = CONSTANTS.class_rows[0] / (pair_work(counts) or 1.0) ** (1 / 3)
-    chosen = sample_of(problem, int(np.clip(counts.sum() * share, *CONSTANTS.class_rows[1:])))
+    usual, least, most = constants(problem.effort).class_rows
+    share = usual / (pair_work(counts) or 1.0) ** (1 / 3)
+    chosen = sample_of(problem, int(np.clip(counts.sum() * share, least, most)))
     sample = problem.with_basis().subset(chosen[np.argsort(problem.labels[chosen], kind="stable")])
     whole = LooLogLoss(sample, unit)
     few = whole.n_classes > 3 and np.median(np.bincount(whole.codes)) < FEWEST

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from ..problem import Problem, order_by_content
 # Widths of a dense model of more rows are searched as those of a basis, on larger samples. Its C comes from a few
 # factorisations, which take less time than the eigenvalues.
 DENSE_ROWS = 2000
+QUICK = 0.2  # Below this effort, other scales, larger bases, and kernels, losses and codings of classes are not tried.
 ROWS_PER_CLASS = 20  # A sample holds at least this many rows of each class, if the class has as many.
 
 
@@ -100,14 +103,36 @@ class Constants:
 CONSTANTS = Constants()
 
 
+@cache
+def constants(effort: float) -> Constants:
+    """Return the constants for an effort: samples whose work is proportional to it, and fewer iterations below 1."""
+    if effort == 1.0:
+        return CONSTANTS
+    sizes = ("start_rows", "trial", "dense_trial", "last_stage", "dense_stage", "class_rows")
+    changes = {name: sized(getattr(CONSTANTS, name), effort) for name in sizes}
+    share = min(1.0, effort ** (1 / 3))
+    changes |= {name: math.ceil(share * getattr(CONSTANTS, name)) for name in ("iterations", "few_iterations")}
+    for name in ("widths", "ridges"):
+        *ends, count = getattr(CONSTANTS, name)
+        changes[name] = (*ends, math.ceil(share * count))
+    return replace(CONSTANTS, weight_rows=round(CONSTANTS.weight_rows * effort ** (2 / 3)), **changes)
+
+
+def sized(size: Any, effort: float, power: int = 3) -> Any:
+    """Return a size (or several) for an effort, where work is proportional to this power of it: 2 for a basis."""
+    many = isinstance(size, tuple)
+    return tuple(sized(one, effort, power) for one in size) if many else round(size * effort ** (1 / power))
+
+
 # Samples --------------------------------------------------------------------------------------------------------------
 def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
     """Return the rows and the basis size (None: dense) of each stage of a search."""
-    rows, first, last = len(problem.rows), CONSTANTS.trial, CONSTANTS.last_stage
+    limits = constants(problem.effort)
+    rows, first, last = len(problem.rows), limits.trial, limits.last_stage
     stages: list[tuple[int, int | None]] = [first, (last[0], min(problem.basis_size, last[1]))]
     small = problem.basis_size <= first[1]
-    if problem.is_dual and rows <= DENSE_ROWS:
-        stages, small = [CONSTANTS.dense_trial, (CONSTANTS.dense_stage, None)], rows <= CONSTANTS.start_rows
+    if problem.is_dual and rows <= sized(DENSE_ROWS, problem.effort):
+        stages, small = [limits.dense_trial, (limits.dense_stage, None)], rows <= limits.start_rows
     return [(min(rows, size), basis) for size, basis in stages[small:]]
 
 

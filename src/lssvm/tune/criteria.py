@@ -20,7 +20,7 @@ from ..losses import LOSSES
 from ..problem import Problem
 from ..system import BatchedPairs, BinaryProblem
 from .choose_C import error_rate, mean_loss, ridge_unit
-from .constants import CONSTANTS
+from .constants import CONSTANTS, constants
 from .widths import FAILED, Candidate, Criterion
 
 SLOPE_STEPS = 12  # Newton's method for the slope takes at most this many steps.
@@ -45,6 +45,7 @@ class LooError(Criterion):
     def __init__(self, problem: Problem, unit: np.ndarray, record: Bunch, *, by_log_loss: bool = False) -> None:
         self.problem, self.unit, self.record, self.by_log_loss = problem, unit, record, by_log_loss
         self.width_prior, self.scale = CONSTANTS.width_prior, 0.5 * len(problem.rows)
+        self.iterations = constants(problem.effort).iterations
         self.y, self.weights = (arrays.to_numpy(a)[problem.rows] for a in (problem.y, problem.weights))
         largest, deviation = float(self.weights.max()), self.y - self.weights @ self.y / self.weights.sum()
         squares = float(np.sum((self.weights / largest) @ deviation**2)) or 1.0  # Weights of any size are safe.
@@ -185,7 +186,7 @@ class LooLogLoss(Criterion):
         self.varying = len(np.unique(problem.inputs[np.isfinite(unit)]))  # These inputs have a varying column.
         self.codes, self.weights = problem.labels, arrays.to_numpy(problem.weights)
         self.n_classes = max(2, problem.y.shape[1])
-        self.width_prior, self.iterations = CONSTANTS.class_width_prior, CONSTANTS.few_iterations
+        self.width_prior, self.iterations = CONSTANTS.class_width_prior, constants(problem.effort).few_iterations
         self.scale = len(self.codes) / 8.0  # Log losses change much less than log PRESS.
         self.warm: dict[tuple[str, str], Any] = {}  # Newton's method starts from these decision values.
         self._targets: dict[bool, BinaryTargets] = {}

@@ -13,7 +13,7 @@ from ..arrays import Array
 from ..kernels import RBF
 from ..problem import Problem
 from ..targets import ROUNDING, UNITS
-from .constants import CONSTANTS, sample_of
+from .constants import constants, sample_of
 from .criteria import LooError
 from .search import common_widths
 from .widths import Candidate, WidthSearch
@@ -28,7 +28,7 @@ def long_tail_scales(problem: Problem) -> np.ndarray:
     The origin is an end of a sample of the column or its median. The unit is 0 for columns that are not long-tailed:
     their two scales hardly differ, or x itself is more nearly normal.
     """
-    X = arrays.to_numpy(arrays.take(problem.X, sample_of(problem, CONSTANTS.start_rows)))
+    X = arrays.to_numpy(arrays.take(problem.X, sample_of(problem, constants(problem.effort).start_rows)))
     found = np.zeros((2, X.shape[1]))
     for column in np.flatnonzero(~problem.spreads.constant):
         largest = float(np.abs(X[:, column]).max()) or 1.0
@@ -55,7 +55,8 @@ def is_better_scaled(problem: Problem, scaled: Array) -> bool:
 
     If they do not clearly lower those with a common width, one width per column is not tried.
     """
-    rows, kernel, record = sample_of(problem, CONSTANTS.start_rows), RBF(ard=True), Bunch(evaluations=0, plan=[])
+    limits, kernel, record = constants(problem.effort), RBF(ard=True), Bunch(evaluations=0, plan=[])
+    rows = sample_of(problem, limits.start_rows)
     parts = [problem.replace(X=X, kernel=kernel, fitted=None).subset(rows) for X in (problem.X, scaled)]
     starts = [common_widths(part, part, "auto", record)[0] for part in parts]
     criteria = [LooError(part, part.spreads.values, record) for part in parts]
@@ -68,4 +69,4 @@ def is_better_scaled(problem: Problem, scaled: Array) -> bool:
 
     pairs = zip(criteria, starts, strict=True)
     searches = (WidthSearch(criterion, kernel, start, many=True) for criterion, start in pairs)
-    return is_better(starts) and is_better(search.minimise(CONSTANTS.few_iterations) for search in searches)
+    return is_better(starts) and is_better(search.minimise(limits.few_iterations) for search in searches)

@@ -21,7 +21,7 @@ from ..problem import Fit, Problem, Step, check_memory
 from ..rules import one_of
 from .choose_C import ROBUST_ITERATIONS, error_rate, mean_loss, most_for_C, warn_at_edge, with_best_C
 from .classes import with_nearby_C
-from .constants import CONSTANTS, DENSE_ROWS, chosen_widths, in_memory, part_of, stages_of
+from .constants import DENSE_ROWS, chosen_widths, constants, in_memory, part_of, stages_of
 from .criteria import LooDeviance
 from .search import Found, completed, error, finished, first_stage, last_stage
 from .widths import Candidate, WidthSearch, changed_widths
@@ -130,7 +130,8 @@ def tune_members(
     if problems[0].loss != "squared":
         starts = tune_members([problem.stabilised() for problem in problems], step, on_all_rows=False)
         return {place: least_deviance(problems[place], start, on_all_rows) for place, start in starts.items()}
-    usual = (0, CONSTANTS.iterations), (-1, CONSTANTS.few_iterations)  # These are stages and their iterations.
+    limits = constants(problems[0].effort)
+    usual = (0, limits.iterations), (-1, limits.few_iterations)  # These are stages and their iterations.
     works = [
         [] if problem.is_known else [progress.expect(partial(_work_of_stage, problem, *stage)) for stage in usual]
         for problem in problems
@@ -198,8 +199,9 @@ def least_deviance(problem: Problem, start: Problem, on_all_rows: bool) -> Probl
     on_host = {name: arrays.to_numpy(array) for name, array in given.items() if array is not None}
     whole = in_memory(requested.replace(**on_host).subset(requested.rows).normalised()[0])
     spread, best = problem.spreads.values, Candidate(start.kernel, start.C or 1.0)
+    limits = constants(problem.effort)
     if requested.kernel.is_free:
-        sample = part_of(whole.with_basis(), CONSTANTS.dense_stage, None)
+        sample = part_of(whole.with_basis(), limits.dense_stage, None)
         many = chosen_widths(start) > 0
         criterion, kernel, size = LooDeviance(sample, spread, record), requested.kernel, problem.spreads.varying_inputs
         most = [math.sqrt(size) * leaf.width_unit(spread) for leaf in kernel.leaves]
@@ -208,10 +210,10 @@ def least_deviance(problem: Problem, start: Problem, on_all_rows: bool) -> Probl
             return np.where(np.isfinite(sigma), np.minimum(sigma, most[leaf]), sigma)
 
         starts = [best, replace(changed_widths(best, kernel, narrower), C=requested.C or 3.0)]
-        found = [WidthSearch(criterion, kernel, one, many=many).minimise(CONSTANTS.few_iterations) for one in starts]
+        found = [WidthSearch(criterion, kernel, one, many=many).minimise(limits.few_iterations) for one in starts]
         best = min(found, key=error)
         record.plan.append(f"widths and C by the deviance of {len(sample.rows)} rows")
-    if on_all_rows and not (requested.kernel.is_free and whole.is_dual and len(whole.rows) <= CONSTANTS.dense_stage):
+    if on_all_rows and not (requested.kernel.is_free and whole.is_dual and len(whole.rows) <= limits.dense_stage):
         best = with_nearby_C(LooDeviance(whole, spread, record), best, moves=4)
         record.plan.append(f"C by the deviance of {len(whole.rows)} rows")
     record.update(C=best.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in best.kernel.leaves])
@@ -303,7 +305,8 @@ def weighs_by_folds(problems: Sequence[Problem]) -> bool:
     """
     requested = [problem.asked[0] for problem in problems if problem.asked is not None]
     chosen = any(leaf.ard for kernel in requested for leaf in kernel.leaves)
-    few = 2 * FOLDS <= len(problems[0].rows) <= CONSTANTS.weight_rows * problems[0].spreads.varying_inputs
+    most = constants(problems[0].effort).weight_rows * problems[0].spreads.varying_inputs
+    few = 2 * FOLDS <= len(problems[0].rows) <= most
     return bool(len(problems) > 1 and chosen and few)
 
 

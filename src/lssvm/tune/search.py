@@ -16,7 +16,7 @@ from ..problem import Problem
 from ..progress import counted
 from ..rules import TINY
 from .choose_C import Errors, best_C, class_errors, downweight_outliers, loo_errors, output_units, search_weights
-from .constants import CONSTANTS, part_of, sample_of, stages_of
+from .constants import CONSTANTS, constants, part_of, sample_of, stages_of
 from .criteria import LooError
 from .widths import COSINES, FUNCTIONS, Candidate, WidthSearch, changed_widths
 
@@ -88,12 +88,12 @@ def first_stage(
     The search starts from `earlier` results for other kernels where they help. A `member` of a stack gets one width per
     column even if that gains little. `record` counts evaluations, and describes the stages in words.
     """
-    kernel, few_iterations = problem.kernel, CONSTANTS.few_iterations
+    kernel, limits = problem.kernel, constants(problem.effort)
     problem = _in_output_units(problem)
     alike, same = _similar(kernel, [] if method == "grid" or not kernel.is_free else earlier)
     moderate = (alike or same or earlier[-1]).moderate if earlier else math.inf
     candidate = Candidate(kernel, problem.C or 1.0)
-    sample = problem.subset(sample_of(problem, CONSTANTS.start_rows)).with_basis()
+    sample = problem.subset(sample_of(problem, limits.start_rows)).with_basis()
     if alike is not None:  # The widths of smoother kernels are narrower.
         smoothness = [getattr(one, "nu", math.inf) for one in (kernel, alike.requested.kernel)]
         factors = np.exp([0.0, -OTHER_KERNEL if smoothness[0] > smoothness[1] else OTHER_KERNEL])
@@ -110,21 +110,21 @@ def first_stage(
     if method == "grid" or not kernel.is_free:
         return found.searched(method, 0, best_C=not kernel.is_free)
     several, rows = found.several, len(criterion.problem.rows)
-    few = rows < CONSTANTS.width_rows * several * problem.spreads.varying_inputs
+    few = rows < limits.width_rows * several * problem.spreads.varying_inputs
     if alike is not None:
-        found = found.searched(method, few_iterations, many=several > 0)
+        found = found.searched(method, limits.few_iterations, many=several > 0)
     else:
         if same is None:  # Otherwise, C is already the best of these rows.
-            found = found.searched(method, best_C=rows > CONSTANTS.start_rows)
+            found = found.searched(method, best_C=rows > limits.start_rows)
         if several:
-            found = _widths_per_column(found, method, few_iterations if few else None, member=member)
+            found = _widths_per_column(found, method, limits.few_iterations if few else None, member=member)
     if found.many:
         every = np.ones(len(np.unique(problem.inputs)), dtype=bool)  # With few rows, hardly any stands out.
         relevant = every if few else criterion.relevant(criterion.y)
         fewer = WidthSearch(criterion, kernel, found.candidate, many=True).fewer_columns(relevant)
         if fewer is not found.candidate:  # A better model may show more outliers.
             other = on_stage(problem, 0, fewer, record, has_outliers=found.has_outliers)
-            found = replace(other, many=True, moderate=moderate).searched(method, few_iterations)
+            found = replace(other, many=True, moderate=moderate).searched(method, limits.few_iterations)
     _describe(found, method)
     return found
 
@@ -150,10 +150,11 @@ def finished(last: Found, method: str, *, by_log_loss: bool) -> Candidate:
     few rows the very wide one often looks as good as any other.
     """
     requested, record = last.requested, last.criterion.record
+    few = constants(requested.effort).few_iterations
     if last.gain is not None:
         record.gain = last.gain
         if method != "grid" and (last.gain > CONSTANTS.limited or requested.robust is not None):
-            last = last.searched(method, CONSTANTS.few_iterations)
+            last = last.searched(method, few)
             _describe(last, method)
     candidate = last.candidate
     if not by_log_loss:
@@ -167,7 +168,7 @@ def finished(last: Found, method: str, *, by_log_loss: bool) -> Candidate:
         kernels.append(changed_widths(candidate, requested.kernel, lambda _, sigma: factor * sigma).kernel)
     best = min(with_errors(trial, kernels, record, class_errors), key=error)
     if method != "grid":
-        best = WidthSearch(criterion, requested.kernel, best).minimise(CONSTANTS.few_iterations, method)
+        best = WidthSearch(criterion, requested.kernel, best).minimise(few, method)
     record.plan.append("common factor of the widths and C by the log loss of the classes")
     return best
 
@@ -244,7 +245,7 @@ def common_widths(problem: Problem, sample: Problem, method: str, record: Bunch)
     factors = [4.0 ** (leaves[:i].count(leaf) - (leaves.count(leaf) - 1) / 2.0) for i, leaf in enumerate(leaves)]
     spread = np.where(problem.spreads.constant, math.inf, problem.spreads.values)
     unit = Candidate(kernel.with_width(math.sqrt(inputs), spread), 1.0)
-    widths = list(np.geomspace(*CONSTANTS.widths))
+    widths = list(np.geomspace(*constants(problem.effort).widths))
     count, step = len(widths), widths[1] / widths[0]
     record.plan.append(f"grid of {count} common widths on {len(sample.rows)} rows")
     found: list[Candidate] = []
