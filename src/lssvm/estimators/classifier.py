@@ -44,7 +44,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         None chooses between `kernels.Matern` and `kernels.RBF`; unlike `LSSVR()`, it never fits a stack. Widths are
         those of `LSSVR`.
     C, steps, robust, categorical_features, merge_text, effort, verbose
-        As in `LSSVR`. With ``steps=None``, large problems use a basis of 300 to 1500 randomly chosen rows.
+        As in `LSSVR`. With ``steps=None``, large problems use a basis of 300 to 3000 randomly chosen rows.
     class_weight : dict, "balanced" or None
         Weights of the classes, which multiply the sample weights.
     coding : {"auto", "one-vs-rest", "one-vs-one"}

@@ -53,7 +53,7 @@ def long_tail_scales(problem: Problem) -> np.ndarray:
 def is_better_scaled(problem: Problem, scaled: Array) -> bool:
     """Return whether `scaled` inputs clearly lower the leave-one-out residuals of a sample with one width per column.
 
-    If they do not clearly lower those with a common width, one width per column is not tried.
+    If they do not lower those with a common width, one width per column is not tried.
     """
     limits, kernel, record = constants(problem.effort), RBF(ard=True), Bunch(evaluations=0, plan=[])
     rows = sample_of(problem, limits.start_rows)
@@ -61,12 +61,14 @@ def is_better_scaled(problem: Problem, scaled: Array) -> bool:
     starts = [common_widths(part, part, "auto", record)[0] for part in parts]
     criteria = [LooError(part, part.spreads.values, record) for part in parts]
 
-    def is_better(candidates: Iterable[Candidate]) -> bool:
+    def is_better(candidates: Iterable[Candidate], errors: float) -> bool:
         pairs = zip(criteria, candidates, strict=True)
         before, after = (np.abs(criterion.residuals(own)).sum(axis=1) for criterion, own in pairs)
         gain = before - after
-        return bool(gain.mean() > CLEARLY * gain.std() / math.sqrt(len(gain)))
+        return bool(gain.mean() > errors * gain.std() / math.sqrt(len(gain)))
 
+    if not is_better(starts, 0.0):
+        return False
     pairs = zip(criteria, starts, strict=True)
     searches = (WidthSearch(criterion, kernel, start, many=True) for criterion, start in pairs)
-    return is_better(starts) and is_better(search.minimise(limits.few_iterations) for search in searches)
+    return is_better((search.minimise(limits.few_iterations) for search in searches), CLEARLY)
