@@ -127,6 +127,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         if plan is None:
             return super()._solve(problems, layout, given)
         if self.kernel is None:
+            # A stack gains nothing: with further members (Matern 1/2, common widths, another loss) the log loss of 19
+            # tables was 0.995 to 1.002 times as large, the error 1.00 to 1.02 times.
             quick, kernels = self.effort < QUICK, [Matern(ard=True), RBF(ard=True)]
             problem = problem.replace(kernel=kernels[0] if quick else Choice(kernels))
         last = progress.expect(lambda: float(len(problem.rows)) ** 3)
