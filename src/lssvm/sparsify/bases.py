@@ -12,7 +12,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays, progress
 from ..kernels import Kernel
-from ..problem import Problem, Step, held_out_rows
+from ..problem import FACTORISED_ROWS, Problem, Step, held_out_rows
 from ..progress import counted
 from ..rules import Count, Rule, Seed, shown
 from ..system import iterative
@@ -26,8 +26,10 @@ from .common import check_found, kernel_rows, provisional
 SIZE = 500  # This is the smallest size of `Random()`.
 SLIGHT = 0.02  # If this size lowers log PRESS by less, compared with half of it, no more points are tried.
 GAIN = 0.03  # All rows of the sample must lower the RMS leave-one-out residual by this share for a larger basis.
-MOST_DENSE = 15_000  # It then consists of all rows, if there are no more and half of the memory holds three matrices,
+MOST_DENSE = 50_000  # It then consists of all rows, if there are no more and their matrix fits in memory,
 MOST_WORK = 1.5e11  # or rows * n^2 is at most this: near it, 36,000 x 8 rows took 140 seconds of one aarch64 core.
+ACCELERATION = 300.0  # On a GPU, it is larger by this factor.
+MEMORY = 0.6  # The matrix, or the three matrices that a factorisation needs, may take this share of the memory.
 SAMPLE_ROWS = 5000  # The sizes are compared on this many rows.
 # RACE was chosen by the errors and times of four splits of the two data sets in docs/benchmarks.md. PATIENCE is
 # generous: on four tables of 6000 to 20,000 rows, 20 and 50 gave the same errors.
@@ -111,8 +113,9 @@ class Random(Step):
         Size of the basis; all rows if there are fewer. None chooses the size: hyper-parameters left at None are tuned
         with 500 points on a sample of 5000 rows. If these lowered log PRESS by at least 0.02, compared with 250 points,
         all rows of the sample are tried. If they lower the root mean square leave-one-out residual by 3 %, the basis
-        consists of all rows or, with more than 15,000 rows, of as many as keep rows * n^2 below 1.5e11. Kernel and C
-        are then chosen again. These numbers are for ``effort=1.0``; below 0.2, no larger basis is tried.
+        consists of all rows or, with more than 50,000 rows or if their kernel matrix takes more than 60 % of the
+        memory, of as many as keep rows * n^2 below 1.5e11. Kernel and C are then chosen again. These numbers are for
+        ``effort=1.0``; below 0.2, no larger basis is tried.
     random_state : int, RandomState or None
         Seed for the draw. With n=None, it does not depend on the order of the rows.
 
@@ -176,12 +179,13 @@ class Random(Step):
 
 
 def largest_basis(problem: Problem) -> int:
-    """Return the size of the largest basis of `Random()` for this number of rows, and for half of the memory."""
-    rows, available = len(problem.rows), arrays.memory(problem.X)
+    """Return the size of the largest basis of `Random()` for this number of rows and this memory."""
+    rows, available = len(problem.rows), arrays.memory(problem.X) or math.inf
     share, more = min(problem.effort, 1.0), max(problem.effort, 1.0)
-    most = sized(MOST_DENSE, more)
-    most = most if available is None else min(most, int((available / 48) ** 0.5))
-    size = rows if rows <= most else int((more * MOST_WORK / rows) ** 0.5)
+    is_fast, is_iterative = arrays.on_accelerator(problem.X), problem.with_basis().is_iterative
+    most = sized(MOST_DENSE if is_fast or is_iterative else FACTORISED_ROWS, more)
+    most = min(most, (MEMORY * available / (8 if is_iterative else 24)) ** 0.5)
+    size = rows if rows <= most else int((more * MOST_WORK * (ACCELERATION if is_fast else 1.0) / rows) ** 0.5)
     return min(rows, max(sized(SIZE, problem.effort, 2), int(share * size)))
 
 
