@@ -345,7 +345,7 @@ def test_C_on_all_rows_is_the_best_there():
 @pytest.mark.parametrize(("noise", "dense", "size"), [(1.0, 0, 30), (0.0, 0, 120), (0.0, 800, 800)])
 def test_a_basis_size_left_open_is_what_pays(noise, dense, size, small_sizes):
     small_sizes.setattr(sparsify.bases, "SAMPLE_ROWS", 500)
-    small_sizes.setattr(sparsify.bases, "MOST_DENSE", dense)
+    small_sizes.setattr(sparsify.bases, "FACTORISED_ROWS", dense)
     small_sizes.setattr(sparsify.bases, "MOST_WORK", 800 * 120.0**2)
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (800, 2))
@@ -895,12 +895,36 @@ def small_sizes(monkeypatch):
 
 @pytest.mark.parametrize(
     ("rows", "memory", "size"),
-    [(300, 2**40, 300), (15_000, 2**40, 15_000), (15_001, 2**40, 3162), (15_000, 2**30, 3162), (10**6, 2**40, 500)],
+    [
+        (300, 2**40, 300),
+        (15_000, 2**40, 15_000),
+        (15_000, 2**30, 3162),  # no room for three matrices
+        (40_000, 2**40, 40_000),
+        (40_000, 2**34, 1936),  # nor for one
+        (50_001, 2**40, 1732),
+        (10**6, 2**40, 500),
+    ],
 )
 def test_the_largest_basis_depends_on_rows_and_memory(rows, memory, size, monkeypatch):
     monkeypatch.setattr(arrays, "memory", lambda X: memory)
-    problem = Bunch(rows=np.arange(rows), X=np.zeros((1, 1)), effort=1.0)
+    column = np.zeros((rows, 1))
+    problem = Problem(RBF(), column, column, np.ones(rows))
     assert sparsify.bases.largest_basis(problem) == size
+    grouped = sparsify.bases.largest_basis(problem.replace(row_groups=np.arange(rows)))
+    assert grouped == (size if rows <= 15_000 else min(size, int((1.5e11 / rows) ** 0.5)))
+
+
+def test_rows_of_a_noise_free_table_that_are_hard_to_fit_are_not_outliers():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (300, 1))
+    y = np.where(X > 0.9, np.abs(np.sin(60 * X)), 0.0) + X  # rough in a few rows only
+    for wrong, lowest in ((0.0, 1.0), (5.0, 0.05)):
+        y[7] += wrong
+        problem = Problem(RBF(0.1), X, y, np.ones(300), C=1e6)
+        sizes = np.abs(problem.solve().loo_residuals)
+        assert sizes.max() > constants.CONSTANTS.outlier * np.quantile(sizes, 0.9) or wrong
+        weights = choose_C.downweight_outliers(problem, fixed_C=True).weights
+        assert weights.min() == pytest.approx(1.0) if wrong == 0.0 else weights[7] < lowest
 
 
 def test_C_of_many_rows_is_that_of_half_of_them(monkeypatch):

@@ -285,8 +285,7 @@ class Problem(ProblemRecord):
         if found is None:
             return None
         solution, left, scales = found
-        can_factorise = len(rows) <= FACTORISED_ROWS or 24 * len(rows) ** 2 <= available
-        if left > (0.0 if can_factorise else NOT_SOLVED):
+        if left > (NOT_SOLVED if len(rows) > FACTORISED_ROWS else 0.0):
             return None
         if left > 0.0:
             what = f"Conjugate gradients stopped at a relative residual of {left:.0e} with C = {C:.3g}"
