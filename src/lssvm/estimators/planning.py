@@ -258,7 +258,7 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
     if problems[0].loss != "squared":  # the steps see targets whose variances are the same
         first = problems[0]
         ready = with_bases([problem.stabilised() for problem in problems], steps, is_default=is_default)
-        if ready[0].is_iterative:  # Newton's method needs factorisations
+        if ready[0].is_iterative():  # Newton's method needs factorisations
             ready = [own.with_basis(own.rows_by_content[:MOST_POINTS]) for own in ready]
         return [own.replace(loss=first.loss, y=first.y, weights=first.weights) for own in ready]
     first = problems[0] if dense else Random(random_state=0)(problems[0])

@@ -182,7 +182,7 @@ def largest_basis(problem: Problem) -> int:
     """Return the size of the largest basis of `Random()` for this number of rows and this memory."""
     rows, available = len(problem.rows), arrays.memory(problem.X) or math.inf
     share, more = min(problem.effort, 1.0), max(problem.effort, 1.0)
-    is_fast, is_iterative = arrays.on_accelerator(problem.X), problem.with_basis().is_iterative
+    is_fast, is_iterative = arrays.on_accelerator(problem.X), problem.with_basis().is_iterative()
     most = sized(MOST_DENSE if is_fast or is_iterative else FACTORISED_ROWS, more)
     most = min(most, (MEMORY * available / (8 if is_iterative else 24)) ** 0.5)
     size = rows if rows <= most else int((more * MOST_WORK * (ACCELERATION if is_fast else 1.0) / rows) ** 0.5)

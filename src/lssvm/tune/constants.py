@@ -142,7 +142,7 @@ def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
 
 def in_memory(problem: Problem) -> Problem:
     """Return the problem, or as many of its rows as fit in memory with all basis columns, or may be factorised."""
-    if problem.is_iterative:
+    if problem.is_iterative():
         return problem.subset(sample_of(problem, ITERATIVE_SAMPLE))
     if problem.fits_memory:
         return problem

@@ -148,7 +148,7 @@ def tune_members(
             if member and kernel.is_free and not kernel.is_choice:  # A step has chosen the widths.
                 found.append(completed(requested, problem))
             continue
-        if requested.is_dual and not requested.is_iterative:
+        if requested.is_dual and not requested.is_iterative():
             rows, X = len(problem.rows), problem.X
             check_memory(rows, arrays.dense_matrices(rows, X, every=rows <= DENSE_ROWS), X)
         if requested.robust is not None:
