@@ -895,12 +895,20 @@ def small_sizes(monkeypatch):
 
 @pytest.mark.parametrize(
     ("rows", "memory", "size"),
-    [(300, 2**40, 300), (15_000, 2**40, 15_000), (15_001, 2**40, 3162), (15_000, 2**30, 3162), (10**6, 2**40, 500)],
+    [(300, 2**40, 300), (15_000, 2**40, 15_000), (15_001, 2**40, 3162), (10**6, 2**40, 500), (10**6, 2**20, 500)],
 )
 def test_the_largest_basis_depends_on_rows_and_memory(rows, memory, size, monkeypatch):
-    monkeypatch.setattr(arrays, "memory", lambda X: memory)
+    monkeypatch.setattr(arrays, "memory", lambda X, free: memory)
     problem = Bunch(rows=np.arange(rows), X=np.zeros((1, 1)), effort=1.0)
     assert sparsify.bases.largest_basis(problem) == size
+
+
+@pytest.mark.parametrize(("rows", "memory", "size"), [(15_000, 2**31, 2684), (600, 2**20, 500)])
+def test_too_little_memory_for_all_rows_is_reported(rows, memory, size, monkeypatch):
+    monkeypatch.setattr(arrays, "memory", lambda X, free: memory)
+    problem = Bunch(rows=np.arange(rows), X=np.zeros((1, 1)), effort=1.0)
+    with pytest.warns(UserWarning, match="planned basis .* 60% of the free memory: a smaller one is used"):
+        assert sparsify.bases.largest_basis(problem) == size
 
 
 def test_C_of_many_rows_is_that_of_half_of_them(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from itertools import islice
 from typing import Annotated, Any
@@ -26,7 +27,8 @@ from .common import check_found, kernel_rows, provisional
 SIZE = 500  # This is the smallest size of `Random()`.
 SLIGHT = 0.02  # If this size lowers log PRESS by less, compared with half of it, no more points are tried.
 GAIN = 0.03  # All rows of the sample must lower the RMS leave-one-out residual by this share for a larger basis.
-MOST_DENSE = 15_000  # It then consists of all rows, if there are no more and half of the memory holds three matrices,
+MOST_DENSE = 15_000  # It then consists of all rows, if there are no more and if this
+MEMORY_SHARE = 0.6  # of the free memory holds its matrix,
 MOST_WORK = 1.5e11  # or rows * n^2 is at most this: near it, 36,000 x 8 rows took 140 seconds of one aarch64 core.
 SAMPLE_ROWS = 5000  # The sizes are compared on this many rows.
 # RACE was chosen by the errors and times of four splits of the two data sets in docs/benchmarks.md. PATIENCE is
@@ -147,15 +149,14 @@ class Random(Step):
         known = tuned(problem.subset(sample).with_basis(smallest), on_all_rows=False)
         record = known.paths.get(LeaveOneOut.__name__, {})
         size, tried, scores = min(least, rows), list[int](), list[float]()
-        may_grow = problem.effort >= QUICK and largest_basis(problem) > least
-        if may_grow and record.get("gain", math.inf) >= SLIGHT:
+        if record.get("gain", math.inf) >= SLIGHT and (largest := largest_basis(problem)) > least:
             measured = known.replace(C=problem.C)
             if known.robust is not None:
                 measured = measured.replace(weights=known.solve().weights, robust=None)
             tried = [least, len(sample)]
             scores = [best_C(measured)[1], best_C(measured.with_basis())[1]]
             if scores[1] < (1.0 - GAIN) ** 2 * scores[0]:
-                size = largest_basis(problem)
+                size = largest
         chosen = problem.with_basis(drawn[:size])
         if size <= least:
             paths = {**problem.paths, **known.paths}
@@ -176,12 +177,16 @@ class Random(Step):
 
 
 def largest_basis(problem: Problem) -> int:
-    """Return the size of the largest basis of `Random()` for this number of rows, and for half of the memory."""
-    rows, available = len(problem.rows), arrays.memory(problem.X)
-    share, more = min(problem.effort, 1.0), max(problem.effort, 1.0)
-    most = sized(MOST_DENSE, more)
-    most = most if available is None else min(most, int((available / 48) ** 0.5))
-    size = rows if rows <= most else int((more * MOST_WORK / rows) ** 0.5)
+    """Return the size of the largest basis of `Random()` for this number of rows; warn if memory limits it."""
+    rows, available, more = len(problem.rows), arrays.memory(problem.X, free=True), max(problem.effort, 1.0)
+    size, most = (more * MOST_WORK / rows) ** 0.5, math.inf if available is None else MEMORY_SHARE * available
+    share = min(problem.effort, 1.0) if problem.effort >= QUICK else 0.0
+    needed = 8 * arrays.dense_matrices(rows, problem.X, every=False) * share * rows**2
+    if rows <= sized(MOST_DENSE, more, 6):  # there, dense models already take far longer than those with a basis
+        size = rows if needed <= most else min(size, most / (32 * rows))  # the latter takes four such matrices
+        if needed > most:
+            what = f"The planned basis takes {needed / 2**30:.1f} GiB, more than {MEMORY_SHARE:.0%} of the free memory"
+            warnings.warn(f"{what}: a smaller one is used.", stacklevel=arrays.user_level())
     return min(rows, max(sized(SIZE, problem.effort, 2), int(share * size)))
 
 
