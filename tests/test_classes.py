@@ -454,21 +454,21 @@ def test_a_search_with_many_widths_does_not_choose_a_huge_C():
 # The estimator --------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("coding", CODINGS)
-@pytest.mark.parametrize("steps", [(), pytest.param([sparsify.Random(25, random_state=0)], marks=pytest.mark.slow)])
+@pytest.mark.parametrize("steps", [(), pytest.param([sparsify.Random(20, random_state=0)], marks=pytest.mark.slow)])
 def test_leave_one_out_predictions_against_refits(steps, coding, name):
-    X, y = ordered(45)
-    basis = sparsify.Given(X[:25]) if steps else None
+    X, y = ordered(30)
+    basis = sparsify.Given(X[:20]) if steps else None
     model = LSSVC(RBF(1.0), C=3.0, coding=coding, loss=name, steps=[basis] if steps else ())
     model.fit(X, y)
     same = 0
-    for i in range(45):
-        refit = clone(model).fit(X, y, (np.arange(45) != i).astype(float))
+    for i in range(30):
+        refit = clone(model).fit(X, y, (np.arange(30) != i).astype(float))
         f = refit.decision_function(X[i : i + 1])[0]
         if coding == "one-vs-rest":
             limit = 1e-8 if name == "squared" else 0.5
             assert_allclose(np.where(y[i] == np.arange(3), 1.0, -1.0) - model.loo_residuals_[i], f, atol=limit)
         same += refit.classes_[np.argmax(f)] == model.loo_predictions_[i]
-    assert same >= 43
+    assert same >= 29
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -797,7 +797,7 @@ def test_a_common_factor_of_all_weights_changes_nothing(settings, classes):
     y = np.digitize(X[:, 0] + 0.7 * draw.standard_normal(90), [0.0, 1.0][: classes - 1])
     weights = draw.uniform(0.5, 2.0, 90)
     plain = LSSVC(**settings).fit(X, y, weights)
-    for factor in (1 / 128, 1024.0):
+    for factor in (1024.0,):
         model = LSSVC(**settings).fit(X, y, factor * weights)
         assert factor * model.C_ == pytest.approx(plain.C_, rel=1e-5)
         assert_allclose(model.predict_proba(X), plain.predict_proba(X), rtol=0, atol=1e-5)

@@ -287,7 +287,7 @@ def test_shift_and_scale_of_y(steps):
     assert_allclose(moved.predict(X), 1000 - 7 * chosen.predict(X), rtol=1e-6)
 
 
-@pytest.mark.parametrize("unit", [1e-170, 1e-9, 1e9, 1e140])
+@pytest.mark.parametrize("unit", [1e-170, 1e140])
 def test_the_chosen_machine_does_not_depend_on_the_unit_of_y(unit):
     X, y = make_regression()
     model, scaled = LSSVR().fit(X, y), LSSVR().fit(X, unit * y)
@@ -339,7 +339,7 @@ def test_a_row_of_weight_zero_is_as_good_as_removed(steps, chosen):
     assert_allclose(weighted.predict_interval(X), removed.predict_interval(X), rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.parametrize("factor", [1e-6, 1e-2, 1e2, 1e6])
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
 def test_the_chosen_machine_does_not_depend_on_the_unit_of_the_weights(factor):
     X, y = make_regression(40)
     model, scaled = LSSVR().fit(X, y), LSSVR().fit(X, y, np.full(40, factor))
@@ -405,7 +405,7 @@ def test_chosen_C_has_the_smallest_press(steps):
     v = weights_of()
     kernel = kernels.RBF(sigma=1.3)
     model = LSSVR(kernel, steps=steps).fit(X, y, v)
-    others = [LSSVR(kernel, C=C, steps=steps).fit(X, y, v).press_ for C in np.geomspace(1e-3, 1e6, 200)]
+    others = [LSSVR(kernel, C=C, steps=steps).fit(X, y, v).press_ for C in np.geomspace(1e-3, 1e6, 60)]
     assert model.press_ <= min(others) * (1 + 1e-6)
 
 
@@ -532,7 +532,7 @@ def test_basis_of_all_rows_is_the_dense_machine():
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("unit", [1e-120, 1e-12, 1e80, 1e150])
+@pytest.mark.parametrize("unit", [1e-120, 1e150])
 def test_default_models_in_any_unit(unit):
     """A stack of kernels with widths and of a linear kernel, whose values are as large as the squares of the inputs."""
     rng = np.random.default_rng(1)

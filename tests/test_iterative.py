@@ -56,7 +56,7 @@ KERNELS = [
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.parametrize("C", [1e-3, 1.0, 1e2])
+@pytest.mark.parametrize("C", [1e-3, 1e2])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_machine_is_that_of_the_factorisation(kernel, C, weighted, small):
     weights = np.r_[np.zeros(7), np.full(13, 1e-4), RNG.uniform(0.1, 3.0, 380)] if weighted else None

@@ -338,12 +338,12 @@ def test_gradient_of_a_kernel_without_width_is_zero(kernel):
 @pytest.mark.parametrize("columns", [3, 7])
 @pytest.mark.parametrize("name", NAMES)
 def test_blocks_of_rows_give_the_whole(name, columns):
-    X, Z = inputs(columns, rows=(101, 11))
+    X, Z = inputs(columns, rows=(41, 11))
     kernel = cases([1.3] * columns)[name][0]
     whole, coef = kernel(X, Z), np.random.default_rng(2).standard_normal((11, 2))
     for working_memory in (1e-6, 1e-3, 1):
         with config_context(working_memory=working_memory):
-            out = np.full((101, 11), np.nan)
+            out = np.full((41, 11), np.nan)
             assert kernel.fill(out, X, Z) is out
             assert_allclose(out, whole, rtol=1e-13, atol=1e-14)
             assert_allclose(kernel.dot(X, Z, coef), whole @ coef, rtol=1e-12, atol=1e-13)

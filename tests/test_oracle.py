@@ -202,7 +202,7 @@ def test_dense_with_leverages_near_one(C):
 
 
 @pytest.mark.parametrize("C", [1e6, 1e10, 1e12, 1e13])
-@pytest.mark.parametrize("missing", [0, 1, 2, 10])
+@pytest.mark.parametrize("missing", [0, 1, 10])
 def test_sparse_with_leverages_near_one(missing, C):
     """A basis of all rows but a few. Orthogonalising moves the rows by eps, which counts against the penalty sqrt(1/C).
 

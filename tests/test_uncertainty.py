@@ -159,9 +159,9 @@ def test_the_scale_is_that_of_the_residuals_behind_the_intervals(tmp_path):
 
 def test_rounding_errors_and_the_order_of_the_rows_do_not_change_the_scale():
     rng = np.random.default_rng(0)
-    X, order = rng.uniform(size=(400, 2)), rng.permutation(400)
-    residuals = (0.3 + X[:, :1]) * rng.standard_normal((400, 1))
-    noisy = residuals * (1.0 + 1e-13 * rng.standard_normal((400, 1)))
+    X, order = rng.uniform(size=(200, 2)), rng.permutation(200)
+    residuals = (0.3 + X[:, :1]) * rng.standard_normal((200, 1))
+    noisy = residuals * (1.0 + 1e-13 * rng.standard_normal((200, 1)))
     one = noise_scale(unweighted(X), residuals).choice
     for rows, r in ((X, noisy), (X[order], residuals[order])):
         other = noise_scale(unweighted(rows), r).choice
@@ -181,11 +181,10 @@ def test_an_outlier_does_not_raise_the_scale_of_its_neighbours():
     assert ratio.max() < 1.2
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_motorcycle_regions(seed):
+def test_motorcycle_regions():
     """Noise that varies tenfold: every region is covered, where one width covers 77 % of the third one."""
     X, y = datasets.load_motorcycle(return_X_y=True)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     folds = rng.permutation(len(y)) % 5
     inside = np.empty(len(y), dtype=bool)
     for fold in range(5):
@@ -489,9 +488,8 @@ def test_sets_after_chunks():
 
 # Confidence intervals of the function ---------------------------------------------------------------------------------
 def smoother_matrix(model, X, new):
-    """df(x)/dy_j by refits to unit vectors."""
-    unit = lambda j: refitted(model, X, np.eye(len(X))[j], model.weights_)(new)  # noqa: E731
-    return np.column_stack([unit(j) for j in range(len(X))])
+    """df(x)/dy_j by a refit to all unit vectors."""
+    return refitted(model, X, np.eye(len(X)), model.weights_)(new)
 
 
 @pytest.mark.parametrize("name", ["dense", "robust", "basis", "stack"])

@@ -34,9 +34,8 @@ class DaskChunks:
         named = [(name, part) for name, part in (("X", X), ("y", y), ("sample_weight", weight)) if part is not None]
         for name, part in named:
             if not arrays.is_dask(part):
-                raise TypeError(
-                    f"X is a Dask collection, but {name} is a {type(part).__name__}: give a Dask collection for both."
-                )
+                kind = type(part).__name__
+                raise TypeError(f"X is a Dask collection, but {name} is a {kind}: give a Dask collection for both.")
         if y is None:
             raise ValueError("y is None: give one target per row.")
         values = [part for _, part in named if hasattr(part, "chunks")]
@@ -44,9 +43,7 @@ class DaskChunks:
         blocks = [_blocks(part, rows) for _, part in named]
         if len({len(part) for part in blocks}) > 1:
             counts = ", ".join(f"{name} has {len(part)}" for (name, _), part in zip(named, blocks, strict=True))
-            raise ValueError(
-                f"The collections are partitioned differently ({counts} partitions): repartition or rechunk them."
-            )
+            raise ValueError(f"The collections are divided differently ({counts} parts): repartition or rechunk them.")
         self.blocks = [(*parts, None)[:3] for parts in zip(*blocks, strict=True)]
         self.lengths = rows or (np.nan,) * len(self.blocks)
         self._first = tuple(None if part is None else _meta(part) for part in (X, y, weight))
@@ -109,10 +106,8 @@ def _blocks(collection: Any, rows: tuple[int, ...] | None) -> list[Any]:
     if rows is not None:
         chunks = (rows, *(-1 for _ in collection.shape[1:]))
         if sum(rows) != collection.shape[0]:
-            raise ValueError(
-                f"X has {sum(rows)} rows, but another collection has {collection.shape[0]}: inconsistent numbers of "
-                "samples."
-            )
+            found = f"X has {sum(rows)} rows, but another collection has {collection.shape[0]}"
+            raise ValueError(f"{found}: inconsistent numbers of samples.")
         collection = collection.rechunk(chunks)
     elif len(collection.shape) > 1:
         collection = collection.rechunk({1: -1})
@@ -147,18 +142,15 @@ def _compute(node: Any) -> Any:
             now = time.monotonic()
             idle_since = None if working else (idle_since or now)
             if idle_since is not None and now - idle_since > NO_WORKERS:
-                raise RuntimeError(
-                    f"No Dask worker has been running for {NO_WORKERS:.0f} s: restart the workers and fit again, or "
-                    f"check their logs. Workers that run out of memory are killed: {REMEDY}"
-                    if not workers
-                    else f"All Dask workers ({workers}) were paused for {NO_WORKERS:.0f} s, out of memory: {REMEDY}"
-                )
+                if workers:
+                    paused = f"All Dask workers ({workers}) were paused for {NO_WORKERS:.0f} s, out of memory"
+                    raise RuntimeError(f"{paused}: {REMEDY}")
+                absent = f"No Dask worker has been running for {NO_WORKERS:.0f} s: restart the workers and fit again"
+                raise RuntimeError(f"{absent}, or check their logs. Workers without memory are killed: {REMEDY}")
         return future.result()
     except KilledWorker as error:
-        raise RuntimeError(
-            f"Dask gave up on a chunk: every worker that processed it died, most likely out of memory: {REMEDY} "
-            f"Dask reports: {error}"
-        ) from error
+        what = "Dask gave up on a chunk: every worker that processed it died, most likely out of memory"
+        raise RuntimeError(f"{what}: {REMEDY} Dask reports: {error}") from error
     finally:
         future.release()
 
@@ -176,10 +168,8 @@ def lazily(model: Any, name: str, X: Any, **options: Any) -> Any:
     check_is_fitted(model)
     columns = X.shape[1] if X.ndim == 2 else 0
     if not np.isnan(columns) and columns != model.n_features_in_:
-        raise ValueError(
-            f"X has {columns} features, but {type(model).__name__} is expecting {model.n_features_in_} features as "
-            "input."
-        )
+        needed = f"{type(model).__name__} is expecting {model.n_features_in_} features as input"
+        raise ValueError(f"X has {columns} features, but {needed}.")
     if hasattr(X, "chunks"):  # an array has no column names
         rows, lengths = np.zeros((1, model.n_features_in_)), X.chunks[0]
     else:  # some rows with columns of the same types

@@ -51,9 +51,7 @@ def writable(path: str | os.PathLike[str]) -> Path:
     """Return the file that a path leads to, which exists or can be created; otherwise an OSError says what to do."""
     target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
-        raise FileNotFoundError(
-            f"The folder {str(target.parent)!r} for {target.name!r} does not exist: create it first."
-        )
+        raise FileNotFoundError(f"The folder {str(target.parent)!r} for {target.name!r} does not exist: create it.")
     if not os.access(target if target.exists() else target.parent, os.W_OK):
         remedy = "permission denied, ask the owner for access or choose another file"
         raise PermissionError(errno.EACCES, remedy, str(target))

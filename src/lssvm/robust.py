@@ -243,7 +243,5 @@ def as_weight_function(robust: Any) -> WeightFunction | None:
     names = {"hampel": Hampel, "huber": Huber, "logistic": Logistic, "myriad": Myriad}
     if isinstance(robust, str) and robust in names:
         return names[robust]()
-    raise ValueError(
-        f"robust={shown(robust)} is not a weight function: give one of {sorted(names)}, a weight function of "
-        "lssvm.robust, or None."
-    )
+    remedy = f"give one of {sorted(names)}, a weight function of lssvm.robust, or None"
+    raise ValueError(f"robust={shown(robust)} is not a weight function: {remedy}.")

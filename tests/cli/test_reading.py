@@ -24,8 +24,7 @@ def read(source):
 
 
 # Headers --------------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("delimiter", [",", ";"])
-@pytest.mark.parametrize("line_break", ["", "\n"])
+@pytest.mark.parametrize(("delimiter", "line_break"), [(",", "\n"), (";", "")])
 def test_header_of_any_length_is_read_whole(tmp_path, delimiter, line_break):
     """Names of 300 kB, with and without line breaks in them: none is cut."""
     names = [f"measurement{line_break} number {i:06d}" for i in range(12_000)]

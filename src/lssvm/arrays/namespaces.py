@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -35,13 +37,22 @@ class NumericalError(ValueError):
     """Overflow or division by zero that may not occur with other widths or another C."""
 
 
-def user_level() -> int:
-    """Return the stacklevel at which a warning points to the user's line that called lssvm, at whatever depth."""
-    level, frame = 1, sys._getframe(1)
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn about the user's line that called lssvm, at whatever depth."""
+    level, frame = 1, sys._getframe()
     inside = (__name__.partition(".")[0], "contextlib", "numpy", "sklearn")  # a decorated method is called from these
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inside:
         level, frame = level + 1, frame.f_back
-    return level
+    warnings.warn(message, category, stacklevel=level)
+
+
+def required(module: str, extra: str, what: str) -> Any:
+    """Return a module of an optional package; without it, raise an ImportError that names the extra to install."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise ImportError(f'{what} requires {package}: pip install "lssvm[{extra}]"') from error
 
 
 def namespace(*arrays: Array) -> Any:

@@ -104,13 +104,11 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     seconds = {"read and check the table": read - start, "fit and tune": perf_counter() - read}
     file = source.name if data == "-" else os.path.basename(os.path.abspath(data))
     task = "classification" if roles.labels else "count" if model.loss == "poisson" else "regression"
-    model.table_ = {"target": target, "task": task, "source": file, "model": output.name, "row": source.first_row}
-    grouping = roles.group or (roles.time and f"blocks of {roles.time}")
-    model.table_ |= {"group": grouping} if grouping else {}
     doubts = [remark for remark in remarks if remark.startswith("column")] + raised
-    model.table_ |= {"format": roles.formats[target]} if target in roles.formats else {}
-    model.table_ |= {"na": list(source.na)} if source.na else {}
-    model.table_ |= {"dropped": rows.dropped, "warnings": doubts, "seconds": seconds}
+    table = {"target": target, "task": task, "source": file, "model": output.name, "row": source.first_row}
+    table |= {"group": roles.group or (roles.time and f"blocks of {roles.time}"), "format": roles.formats.get(target)}
+    table |= {"na": list(source.na) or None, "dropped": rows.dropped, "warnings": doubts, "seconds": seconds}
+    model.table_ = {name: value for name, value in table.items() if value is not None}
     save(model, output)
     result = model_facts(model)
     with suppress(ValueError):

@@ -328,10 +328,9 @@ def _useless(name: str, column: ColumnScan) -> str:
 def _doubts(source: Source, name: str, column: ColumnScan, is_text: bool) -> Iterator[str]:
     """Yield possible mistakes in a column that is used; raise TableError for text in a column of numbers."""
     codes, drop = (f"{option} {shlex.quote(name)}" for option in ("--categorical", "--drop"))
-    start = f"column {name!r}"
+    start, remedy = f"column {name!r}", f"correct it, leave the cell empty, or use {codes} or {drop}"
     if not is_text:
         if column.odd:
-            remedy = f"correct it, leave the cell empty, or use {codes} or {drop}"
             raise odd_cells(source.name, name, column.odd_values, remedy, column.odd)
         if column.dates:
             remedy = f"use e.g. the year or the days since the first, or drop it with {drop}"
@@ -343,9 +342,7 @@ def _doubts(source: Source, name: str, column: ColumnScan, is_text: bool) -> Ite
             yield f"{start} contains numbers and booleans, which are read as 1 and 0"
         return
     if column.is_lost:
-        raise TableError(
-            f"{source.name}: {start} {column.fault}: correct it, leave the cell empty, or use {codes} or {drop}."
-        )
+        raise TableError(f"{source.name}: {start} {column.fault}: {remedy}.")
     if column.distinct > MOST_CLASSES and (column.fault or (not column.is_number and column.numbers >= column.odd > 0)):
         what = counted(column.odd, f"of {column.present} values is", f"of {column.present} values are")
         found = column.fault or f"contains {quoted(column.odd_values[0][0])}; {what} not numeric"

@@ -4,9 +4,9 @@ All results are read from the fit or follow from one factorisation; nothing is r
 report and the command line draw and print the results of these functions.
 """
 
-import warnings
 from typing import Any
 
+from .. import arrays
 from .access import NotKnown as NotKnown
 from .access import are_unit_vectors as are_unit_vectors
 from .access import basis_points as basis_points
@@ -71,9 +71,6 @@ def __getattr__(name: str) -> Any:
     """Return an object by its name in version 0.1.0, with a warning: these names are deprecated since 0.2."""
     if name not in RENAMED:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn(
-        f"diagnose.{name} is now diagnose.{RENAMED[name]}; the old name will be removed in 0.4.",
-        FutureWarning,
-        stacklevel=2,
-    )
+    new = f"diagnose.{RENAMED[name]}"
+    arrays.warn(f"diagnose.{name} is now {new}; the old name will be removed in 0.4.", FutureWarning)
     return globals()[RENAMED[name]]

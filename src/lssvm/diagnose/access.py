@@ -26,19 +26,15 @@ class NotKnown(ValueError):
 def check_fitted(model: Any, argument: str = "model") -> None:
     """Raise TypeError or NotFittedError unless the argument is a fitted LSSVR or LSSVC."""
     if isinstance(model, type):
-        raise TypeError(
-            f"{argument}={model.__name__} is a class: give a fitted instance, {model.__name__}(...).fit(X, y)."
-        )
+        name = model.__name__
+        raise TypeError(f"{argument}={name} is a class: give a fitted instance, {name}(...).fit(X, y).")
     if isinstance(model, Pipeline):
         raise TypeError(f"{argument} is a Pipeline: give the model itself, e.g. pipeline[-1].")
     if hasattr(model, "fit"):
         check_is_fitted(model)
     if not hasattr(model, "kernel_"):
         got = "None" if model is None else type(model).__name__
-        raise TypeError(
-            f"{argument} must be a fitted LSSVR or LSSVC, got {got}: for a Pipeline give pipeline[-1], for a search "
-            "best_estimator_."
-        )
+        raise TypeError(f"{argument} must be a fitted LSSVR or LSSVC, got {got}: for a search, give best_estimator_.")
 
 
 def members(model: Any) -> list[tuple[Any, float]]:
@@ -248,10 +244,8 @@ def kept_rows(model: Any, what: str) -> Kept:
         problem = Problem(fit.kernel, sample.X, sample.targets, sample.weights, points=fit.points, **form)
         return Kept(one, problem, np.arange(len(values.given)), values.given, values.total)
     if values is None or fit.support is None:
-        raise NotKnown(
-            f"{what} needs training rows, which this model does not keep: choose its basis among the rows, or fit it "
-            "again if it comes from a file of an older version."
-        )
+        remedy = "choose its basis among the rows, or fit it again if it comes from a file of an older version"
+        raise NotKnown(f"{what} needs training rows, which this model does not keep: {remedy}.")
     y, weights = (arrays.take(a, fit.support) for a in (one.targets, fit.weights))
     problem = Problem(fit.kernel, fit.points, y, weights, **form)
     return Kept(one, problem, fit.support, values.given[fit.support], values.total)

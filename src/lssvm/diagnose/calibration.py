@@ -20,6 +20,8 @@ from ..intervals.jackknife import order_statistic
 from .access import NotKnown, check_fitted
 from .loo import loo_probabilities, loo_values
 
+Levels = Sequence[float] | np.ndarray
+
 
 def reliability(
     probability: np.ndarray, codes: np.ndarray, n_bins: int = 10, weights: np.ndarray | None = None
@@ -92,9 +94,7 @@ def _tested(model: Any, most: int, what: str) -> np.ndarray:
     return np.unique(np.linspace(0, n - 1, min(most, n)).astype(int))
 
 
-def coverage_path(
-    model: LSSVR | LSSVC, coverages: Sequence[float] | np.ndarray = (0.5, 0.8, 0.9, 0.95), rows: int = 500
-) -> Bunch:
+def coverage_path(model: LSSVR | LSSVC, coverages: Levels = (0.5, 0.8, 0.9, 0.95), rows: int = 500) -> Bunch:
     """Return the exact share of training rows that lie in the jackknife+ interval of the model fitted without them.
 
     The interval of row i comes from the models without rows i and j, for all other rows j: with H the matrix of
@@ -159,7 +159,7 @@ def coverage_path(
     )
 
 
-def set_coverage(model: LSSVR | LSSVC, coverages: Sequence[float] | np.ndarray = (0.8, 0.9, 0.95, 0.99)) -> Bunch:
+def set_coverage(model: LSSVR | LSSVC, coverages: Levels = (0.8, 0.9, 0.95, 0.99)) -> Bunch:
     """Return the share of the training rows whose class is in its prediction set, and the mean size of the sets.
 
     The probabilities are those of the model without the row, and the threshold comes from the other rows.
@@ -233,7 +233,7 @@ def pit(model: LSSVR | LSSVC, X: ArrayLike | None = None, y: ArrayLike | None = 
     return distribution(model).distribution(rows, targets.reshape(len(targets), -1)).reshape(targets.shape)
 
 
-def interval_coverage(model: LSSVR, coverages: Sequence[float] = (0.5, 0.8, 0.9, 0.95), rows: int = 500) -> Bunch:
+def interval_coverage(model: LSSVR, coverages: Levels = (0.5, 0.8, 0.9, 0.95), rows: int = 500) -> Bunch:
     """Return the coverage of the default intervals by leave-one-out, and their mean width.
 
     The width is that of ``predict_interval(X, coverage)`` for at most `rows` of the training rows, evenly spaced.

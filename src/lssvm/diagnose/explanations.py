@@ -134,10 +134,8 @@ def _numbers(names: list[str], columns: Any, known: Sequence[Column]) -> list[in
     for requested in columns:
         number = names.index(requested) if isinstance(requested, str) and requested in names else requested
         if isinstance(number, str) or not 0 <= number < len(names):
-            raise ValueError(
-                f"columns contains {requested!r}, which is not a column of the model: give names, or numbers from 0 to "
-                f"{len(names) - 1}."
-            )
+            remedy = f"give names, or numbers from 0 to {len(names) - 1}"
+            raise ValueError(f"columns contains {requested!r}, which is not a column of the model: {remedy}.")
         if known[number].kind == "ignored":
             raise ValueError(f"columns contains {requested!r}, which the model ignores as an identifier: leave it out.")
         found.append(int(number))
@@ -325,10 +323,8 @@ def shapley(model: LSSVR | LSSVC, X: ArrayLike) -> Bunch:
     """
     check_fitted(model)
     if is_classifier(model) and (model.fitted_.is_stack or model.fitted_.by_pairs):
-        raise NotKnown(
-            "Shapley values: the decision values of this classifier are not sums over basis points: give a member of a "
-            "stack, model.members_[0], or fit with coding='one-vs-rest'."
-        )
+        remedy = "give a member of a stack, model.members_[0], or fit with coding='one-vs-rest'"
+        raise NotKnown(f"Shapley values: decision values of this classifier are not sums over basis points: {remedy}.")
     if model.kernel_.is_precomputed:
         raise NotKnown("Shapley values: a precomputed kernel has no columns.")
     check_scale(model, "Shapley values")

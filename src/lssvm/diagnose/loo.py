@@ -47,11 +47,8 @@ def loo_values(model: LSSVR | LSSVC) -> LooValues:
         model.leave_one_out()
     rows = model.fitted_.loo_values
     if rows is None or np.isnan(rows.residuals).any():
-        raise NotKnown(
-            f"{type(model).__name__} has no leave-one-out values, which is the case after sparsify.Substrate or "
-            "Components with refit=False, after Adaline with final_solve=False, and for model files of older versions "
-            "saved after partial_fit: fit the model again."
-        )
+        cases = "Substrate or Components with refit=False, Adaline with final_solve=False, or in older model files"
+        raise NotKnown(f"{type(model).__name__} has no leave-one-out values, as after {cases}: fit the model again.")
     return rows
 
 
@@ -268,9 +265,7 @@ def _errors_along(problem: Problem, values: np.ndarray, what: str) -> np.ndarray
     return np.sqrt(squares / weights.sum())
 
 
-def width_surface(
-    model: LSSVR | LSSVC, n_widths: int = 21, n_values: int = 33
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def width_surface(model: LSSVR | LSSVC, n_widths: int = 21, n_values: int = 33) -> tuple[np.ndarray, ...]:
     """Return leave-one-out errors over a grid of C and of a common factor of all widths.
 
     The factor covers one decade on either side of 1, C four decades on either side of ``C_``; each factor takes one

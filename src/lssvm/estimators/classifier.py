@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -225,7 +224,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
             raise ValueError(f"{what} with positive weight: at least 2 are needed.")
         if empty:
             what = f"No row of the class {empty[0]!r} has positive weight: its probabilities mean nothing."
-            warnings.warn(f"{what} Remove its rows.", stacklevel=arrays.user_level())
+            arrays.warn(f"{what} Remove its rows.")
         outputs = 1 if len(found) == 2 else len(found)
         return replace(layout, single=len(found) == 2, outputs=outputs, classes=found, class_factors=factors)
 

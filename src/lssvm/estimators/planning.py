@@ -43,6 +43,7 @@ CLASS_BASIS_WORK = 4e10  # The basis of others has this squared size times rows 
 CLASS_SYSTEMS = 10  # Losses other than squares need this many systems.
 CLASS_BASIS = (300, 1500)  # The basis of a classifier has at least and at most this many points.
 LONG = 30.0  # With verbose=1, fits that may take more seconds are described before they begin.
+MOST_POINTS = 2000  # Counts and positive targets have at most this many, if a dense model cannot be factorised.
 BASIS_SIZE = 500  # partial_fit and fit_chunks with steps=None: number of basis rows
 
 # The kernel of classifiers (True) and of regression for kernel=None: widths per column are tried, and for regression
@@ -269,6 +270,8 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
     if problems[0].loss != "squared":  # the steps see targets whose variances are the same
         first = problems[0]
         ready = with_bases([problem.stabilised() for problem in problems], steps, is_default=is_default)
+        if ready[0].is_iterative:  # Newton's method needs factorisations
+            ready = [own.with_basis(own.rows_by_content[:MOST_POINTS]) for own in ready]
         return [own.replace(loss=first.loss, y=first.y, weights=first.weights) for own in ready]
     first = problems[0] if dense else Random(random_state=0)(problems[0])
     if first.is_known and len(problems) > 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -270,10 +269,9 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         if method == "full":
             widths = max(member.few_rows_per_width for member in self.fitted_.members)
             if widths:
-                warnings.warn(
+                arrays.warn(
                     f"{widths} widths were chosen by the leave-one-out residuals of few rows, and method='full' holds "
-                    "them fixed: its intervals are likely to be too narrow. Use 'auto', which repeats the choice.",
-                    stacklevel=arrays.user_level(),
+                    "them fixed: its intervals are likely to be too narrow. Use 'auto', which repeats the choice."
                 )
             ends = full_conformal(self._loo_model(), rows, float(coverage))
         else:
@@ -408,12 +406,11 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
             return None
         for member, count in zip(fitted.members, widths, strict=True):
             if count and member.problem is not None and member.problem.reduced:
-                warnings.warn(
+                arrays.warn(
                     f"{count} widths were chosen by the leave-one-out residuals of only {len(member.problem.rows)} "
                     f"rows, which makes these residuals too small; after {self.steps!r} the choice cannot be repeated "
                     "without folds: the intervals are likely to be too narrow. Check their coverage on other rows, or "
-                    "use one width for all columns (kernel=kernels.RBF()).",
-                    stacklevel=arrays.user_level(),
+                    "use one width for all columns (kernel=kernels.RBF())."
                 )
         rows = fitted.members[0].training.rows
         labels = self._fold_labels(min(FOLDS, len(rows)), "folds") if labels is None else labels

@@ -185,9 +185,8 @@ def _inputs(columns: Columns | None, count: int, names: list[str]) -> tuple[Inpu
             cells = [*column.values, None if column.kind == "ranks" else unknown, None]  # an unknown rank is missing
         rows = np.zeros((len(cells), column.width))
         column.encode(np.full(1, np.nan) if column.kind == "number" else column.read(cells), rows)
-        found.append(
-            Input(names[place] if names else column.name, place, column.values, rows, column.origin, column.unit)
-        )
+        name = names[place] if names else column.name
+        found.append(Input(name, place, column.values, rows, column.origin, column.unit))
     return tuple(found)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from .. import __version__
+from .. import __version__, arrays
 from ..coding import SURE, TINY, pairs_of
 from ..estimators import LSSVC, LSSVR
 from ..kernels import spline_kernel
@@ -45,10 +45,7 @@ def to_onnx(model: LSSVR | LSSVC | Pipeline) -> onnx.ModelProto:
         the type of the classes, the label "", the smallest integer, NaN or False.
     """
     content = read_model(model)
-    try:
-        graph = _Graph()
-    except ImportError:
-        raise ImportError("to_onnx requires the package onnx: pip install 'lssvm[onnx]'.") from None
+    graph = _Graph()
     X = _encoded(graph, content)
     parts = []
     for member in content.members:
@@ -117,9 +114,7 @@ class _Graph:
     """
 
     def __init__(self) -> None:
-        from onnx import helper
-
-        self.helper: Any = helper
+        self.helper = arrays.required("onnx.helper", "onnx", "to_onnx")
         self.known: dict[Any, Any] = {}  # the names of the results of nodes and of constants
         self.nodes: list[Any] = []
         self.constants: list[Any] = []

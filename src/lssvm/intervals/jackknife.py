@@ -217,9 +217,8 @@ def _largest(a: np.ndarray, b: np.ndarray, needed: int) -> float:
     if np.sum(np.isinf(last) | np.isfinite(again)) >= needed:
         return math.inf
     candidates = np.sort(last[np.isfinite(last)])[::-1]
-    counts = np.searchsorted(np.sort(-last), -candidates, side="right") + np.searchsorted(
-        np.sort(again), candidates, side="right"
-    )
+    counts = np.searchsorted(np.sort(-last), -candidates, side="right")
+    counts += np.searchsorted(np.sort(again), candidates, side="right")
     return float(candidates[np.argmax(counts >= needed)])
 
 
@@ -249,9 +248,7 @@ def searched_again(problem: Problem, labels: np.ndarray) -> np.ndarray:
         fold = np.flatnonzero(labels == number)
         others = np.setdiff1d(problem.rows, fold)
         if len(others) < 2:
-            raise ValueError(
-                "folds: without one of the folds, fewer than 2 rows are left to choose widths: use smaller folds."
-            )
+            raise ValueError("folds: without one fold, fewer than 2 rows are left to choose widths: use smaller folds.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `fit` has already warned about the whole model
             fit = LeaveOneOut()(problem.subset(others)).solve(loo=False)

@@ -15,10 +15,7 @@ from ..problem import Factor, Fit, Problem
 from ..stream.sums import LooSample
 from ..targets import TargetScale
 
-NOT_LINEAR = (
-    "{} predictions that are linear in the targets, but this model is fitted on another scale of them: use "
-    "target='identity'."
-)
+NOT_LINEAR = "predictions linear in the targets, but this model is fitted on another scale: use target='identity'."
 
 
 class LooModel:
@@ -104,10 +101,8 @@ class LooModel:
 
     def folds(self, labels: np.ndarray) -> LooModel:
         """Return the same model with whole folds left out instead of rows; `labels` holds the fold of each row."""
-        raise ValueError(
-            "folds and groups leave out several rows together, but after partial_fit or fit_chunks a model keeps only "
-            "a sample of the rows: use method='jackknife+' without groups."
-        )
+        what = "folds and groups need all rows, but after partial_fit or fit_chunks a model keeps only a sample of them"
+        raise ValueError(f"{what}: use method='jackknife+' without groups.")
 
 
 @dataclass(frozen=True)
@@ -161,6 +156,8 @@ class FittedLoo(LooModel):
         return solution.coef, solution.intercept, system.moves(lam, self.blocks)
 
     def predictions(self, X: Array) -> np.ndarray:
+        if self.problem.is_iterative:  # with so many rows, few of them change a prediction, and few quantiles with it
+            return self.predict(X)[:, None, :]
         columns, (coef, intercept, moves) = self.factor.columns(X), self._solved
         f = (columns @ coef + intercept[None, :])[:, None, :]
         smoother = self.factor.system.smoother(columns, 1.0 / self.fit.C)
@@ -178,10 +175,8 @@ class FittedLoo(LooModel):
         """Return C (k(x, x) - 2 S k + S K S') + S V^-1 S', which the smoother S minimises; K may be phi phi'."""
         kernel = self.problem.kernel
         if kernel.is_precomputed:
-            raise ValueError(
-                "method='full' needs k(x, x) of the new rows, which a precomputed kernel does not contain: use "
-                "'jackknife+'."
-            )
+            what = "method='full' needs k(x, x) of the new rows, which a precomputed kernel does not contain"
+            raise ValueError(f"{what}: use 'jackknife+'.")
         if self.problem.reduced:
             raise ValueError("method='full' is not defined for models on columns of the KKT system: use 'jackknife+'.")
         columns, training = (arrays.to_numpy(a) for a in (self.factor.columns(X), self._training))
@@ -366,10 +361,10 @@ class ScaledLoo(StackedLoo):
         return np.stack([rows.loo_residuals_of(own), self.loo_residuals_of(other)])
 
     def smoother(self, X: Array) -> np.ndarray:
-        raise ValueError(NOT_LINEAR.format("confidence_interval needs"))
+        raise ValueError(f"confidence_interval needs {NOT_LINEAR}")
 
     def enlarged(self, X: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        raise ValueError(NOT_LINEAR.format("method='full' needs"))
+        raise ValueError(f"method='full' needs {NOT_LINEAR}")
 
     def folds(self, labels: np.ndarray) -> ScaledLoo:
         return replace(self, parts=[part.folds(labels) for part in self.parts])

@@ -108,10 +108,8 @@ class Kernel(BaseEstimator):
         """
         inputs = self._used(inputs)
         if len(inputs) > 1 and not self.separates:
-            raise ValueError(
-                f"{type(self).__name__} is not a sum of products of kernels of one column each: use "
-                "kernels.RBF(ard=True), Linear, Spline, Additive or sums of them."
-            )
+            remedy = "use kernels.RBF(ard=True), Linear, Spline, Additive or sums of them"
+            raise ValueError(f"{type(self).__name__} is not a sum of products of one-column kernels: {remedy}.")
         terms = {number: (group, self.columns(group)) for number, group in inputs.items()}
         return [{number: term} for number, term in terms.items()] if self.separates == "sum" else [terms]
 
@@ -188,10 +186,8 @@ class Kernel(BaseEstimator):
         chain rule provides, takes one matrix product.
         """
         if self.has_width:
-            raise TypeError(
-                f"{type(self).__name__} does not define gradient(X, Z, G), which is needed to choose sigma: define it, "
-                "give sigma, or use tune.LeaveOneOut(search='grid')."
-            )
+            remedy = "to choose sigma, define it, or use tune.LeaveOneOut(search='grid'); or give sigma"
+            raise TypeError(f"{type(self).__name__} does not define gradient(X, Z, G): {remedy}.")
         xp = arrays.namespace(X)
         parts = [part.gradient(X, Z, G) for part in self.parts]
         return xp.concat(parts) if parts else arrays.zeros((0, X.shape[1]), X)
@@ -201,9 +197,8 @@ class Kernel(BaseEstimator):
 
         .. math:: \sum_i G_{ij} \, \partial k(x_i, z_j) / \partial z_j
         """
-        raise TypeError(
-            f"{type(self).__name__} does not define point_gradient(X, Z, G), so basis points cannot be learned."
-        )
+        name = type(self).__name__
+        raise TypeError(f"{name} does not define point_gradient(X, Z, G), so basis points cannot be learned.")
 
     def both_gradients(self, X: Array, Z: Array, G: Array) -> tuple[Array, Array]:
         """Return `gradient` and `point_gradient` together."""
@@ -320,10 +315,8 @@ class Function(Kernel):
         if np.iscomplexobj(arrays.to_numpy(K)):
             raise ValueError("The kernel function returned complex values: a kernel must be real-valued.")
         if K.shape != (X.shape[0], Z.shape[0]):
-            raise ValueError(
-                f"The kernel function returned shape {K.shape} for {X.shape[0]} rows of X and {Z.shape[0]} rows of Z: "
-                f"the shape must be ({X.shape[0]}, {Z.shape[0]})."
-            )
+            what = f"shape {K.shape} for {X.shape[0]} rows of X and {Z.shape[0]} rows of Z"
+            raise ValueError(f"The kernel function returned {what}: the shape must be ({X.shape[0]}, {Z.shape[0]}).")
         return arrays.like(K, X) + 0.0
 
     def diagonal(self, X: Array) -> Array:
@@ -374,17 +367,13 @@ def _check_own_values(kernel: Kernel, X: Array) -> None:
     limit = (1e-6 if K.dtype.itemsize >= 8 else 1e-3) * float(np.max(np.abs(K)))
     gap = float(np.max(np.abs(K[:, : again.shape[1]] - again)))
     if gap > limit:
-        raise ValueError(
-            f"kernel={name} returns different values for the same two rows in different calls (by up to {gap:.3g}): "
-            "k(x, z) must depend only on x and z. Draw random numbers, and compute means or widths of the data, once, "
-            "before the fit."
-        )
+        what = f"kernel={name} returns different values for the same two rows in different calls (by up to {gap:.3g})"
+        remedy = "Draw random numbers, and compute means or widths of the data, once, before the fit."
+        raise ValueError(f"{what}: k(x, z) must depend only on x and z. {remedy}")
     gap = float(np.max(np.abs(K - K.T)))
     if gap > limit:
-        raise ValueError(
-            f"kernel={name} is not symmetric: k(x, z) and k(z, x) differ by up to {gap:.3g}. Give a symmetric "
-            "function, such as (k(X, Z) + k(Z, X).T) / 2."
-        )
+        remedy = "Give a symmetric function, such as (k(X, Z) + k(Z, X).T) / 2"
+        raise ValueError(f"kernel={name} is not symmetric: k(x, z) and k(z, x) differ by up to {gap:.3g}. {remedy}.")
 
 
 def as_kernel(kernel: Any) -> Kernel:
@@ -398,10 +387,8 @@ def as_kernel(kernel: Any) -> Kernel:
                 own, name = type(kernel).__name__, type(part).__name__
                 raise TypeError(f"{own} contains a {name}: write a {name} of complete kernels.")
             if part.is_precomputed:
-                raise ValueError(
-                    f"{type(kernel).__name__} contains Precomputed, whose inputs are not features: combine the kernel "
-                    "matrices instead."
-                )
+                what = f"{type(kernel).__name__} contains Precomputed, whose inputs are not features"
+                raise ValueError(f"{what}: combine the kernel matrices instead.")
             as_kernel(part)
         return kernel
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
@@ -409,6 +396,4 @@ def as_kernel(kernel: Any) -> Kernel:
         raise TypeError(f"kernel={kernel.__name__} is a class: write {kernel.__name__}({parts}).")
     if callable(kernel):
         return Function(kernel)
-    raise TypeError(
-        f"kernel={shown(kernel)} is not a kernel: give a kernel from lssvm.kernels, e.g. RBF(), or a callable k(X, Z)."
-    )
+    raise TypeError(f"kernel={shown(kernel)} is not a kernel: give e.g. kernels.RBF(), or a callable k(X, Z).")

@@ -86,13 +86,11 @@ class Additive(Kernel):
         else:
             groups = [[operator.index(c) for c in np.atleast_1d(np.asarray(group))] for group in self.groups]
         if not groups or not all(group and min(group) >= 0 and max(group) < n_features for group in groups):
-            raise ValueError(
-                f"Additive: groups must be lists of column numbers from 0 to {n_features - 1}, got {self.groups!r}."
-            )
+            last = n_features - 1
+            raise ValueError(f"Additive: groups must be lists of column numbers, 0 to {last}, got {self.groups!r}.")
         if self.active is not None and not set(self.active) <= set(range(len(groups))):
-            raise ValueError(
-                f"Additive: active must hold component numbers from 0 to {len(groups) - 1}, got {self.active!r}."
-            )
+            last = len(groups) - 1
+            raise ValueError(f"Additive: active must hold component numbers, 0 to {last}, got {self.active!r}.")
         return groups
 
     def kept(self, n_features: int) -> dict[int, tuple[list[int], Kernel]]:
@@ -161,9 +159,7 @@ class _Several(Kernel):
     @property
     def parts(self) -> tuple[Kernel, ...]:
         if not isinstance(self.kernels, Sequence) or not len(self.kernels):
-            raise TypeError(
-                f"{type(self).__name__}: kernels must be a list of at least one kernel, got {self.kernels!r}."
-            )
+            raise TypeError(f"{type(self).__name__}: kernels must list at least one kernel, got {self.kernels!r}.")
         return tuple(self.kernels)
 
 

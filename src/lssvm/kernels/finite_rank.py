@@ -61,10 +61,8 @@ class Linear(Kernel):
     def check(self, n_features: int) -> None:
         super().check(n_features)
         if self.scale is not None and len(self.scale) != n_features:
-            raise ValueError(
-                f"Linear: scale has {counted(len(self.scale), 'value')}, but X has {counted(n_features, 'column')}: "
-                "give one value per column."
-            )
+            found = f"scale has {counted(len(self.scale), 'value')}, but X has {counted(n_features, 'column')}"
+            raise ValueError(f"Linear: {found}: give one value per column.")
 
     def restriction(self, group: Sequence[int]) -> Mapping[str, Any]:
         return {} if self.scale is None else {"scale": np.asarray(arrays.to_numpy(self.scale))[list(group)]}
@@ -196,17 +194,13 @@ class Spline(Kernel):
     def _by_column(self, n_features: int) -> np.ndarray:
         """Return the sorted knots, one column per column of X."""
         if np.ndim(self.knots) == 0:
-            raise ValueError(
-                f"Spline(knots={self.knots!r}) has no knots yet: give an array of knots, or fit a model, which places "
-                "them."
-            )
+            remedy = "give an array of knots, or fit a model, which places them"
+            raise ValueError(f"Spline(knots={self.knots!r}) has no knots yet: {remedy}.")
         knots = np.sort(np.asarray(arrays.to_numpy(self.knots), dtype=float), axis=0)
         knots = np.broadcast_to(knots[:, None], (len(knots), n_features)) if knots.ndim == 1 else knots
         if knots.ndim != 2 or knots.shape[1] != n_features or len(knots) < 2 or not np.isfinite(knots).all():
-            raise ValueError(
-                f"Spline: knots has shape {np.shape(self.knots)}: give at least 2 finite knots, either common to all "
-                f"columns or one column of knots per column of X ({n_features})."
-            )
+            remedy = "give at least 2 finite knots, either common to all columns or one column of knots per column of X"
+            raise ValueError(f"Spline: knots has shape {np.shape(self.knots)}: {remedy} ({n_features}).")
         return knots
 
     @np.errstate(over="ignore", invalid="ignore")

@@ -42,10 +42,8 @@ class _Stationary(Kernel):
             raise ValueError(f"{name}(sigma=None) has no width yet: give sigma, or fit a model, which chooses it.")
         widths = np.asarray(arrays.to_numpy(self.sigma), dtype=float)
         if widths.shape not in ((), (1,), (n_features,)):
-            raise ValueError(
-                f"{name}: sigma has shape {widths.shape}, but X has {counted(n_features, 'column')}: give a "
-                f"scalar or {counted(n_features, 'value')}."
-            )
+            found = f"sigma has shape {widths.shape}, but X has {counted(n_features, 'column')}"
+            raise ValueError(f"{name}: {found}: give a scalar or {counted(n_features, 'value')}.")
         return np.broadcast_to(widths, (n_features,)).copy()
 
     def evaluate(self, X: Array, Z: Array) -> Array:

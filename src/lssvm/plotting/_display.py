@@ -35,10 +35,7 @@ class Drawing:
 
     def _subplots(self, *shape: int, **options: Any) -> Any:
         """Return a new figure and its axes; without matplotlib, raise an error that names the extra to install."""
-        try:
-            from matplotlib import pyplot
-        except ImportError as error:
-            raise ImportError(f'{type(self).__name__} requires matplotlib: pip install "lssvm[plot]"') from error
+        pyplot = arrays.required("matplotlib.pyplot", "plot", type(self).__name__)
         return pyplot.subplots(*shape, layout="constrained", **options)
 
     def _line(self, ax: Axes, x: Any, y: Any, colour: str, label: str, kwargs: dict[str, Any], **style: Any) -> Any:

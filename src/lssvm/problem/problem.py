@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .. import arrays, progress, system
@@ -26,6 +27,9 @@ from .record import Fit, ProblemRecord, warn_of_leverage
 from .whitening import Whitening, rounding_error
 
 ITERATIVE_ROWS = 4000  # With more rows, fits without leave-one-out use conjugate gradients, for speed.
+FACTORISED_ROWS = 15_000  # With more rows, fits with leave-one-out do so too; their residuals are then estimates.
+UNRELIABLE = 0.1  # A larger relative error of the estimates is reported.
+NOT_SOLVED = 1e-3  # A solution with a larger residual of the system is not used.
 
 
 @dataclass(frozen=True)
@@ -154,10 +158,8 @@ class Problem(ProblemRecord):
         rows, X, y, weights = self.positive_rows()
         whitening = self.whitening(quick=quick and not every)
         if not self.fits_memory:
-            raise MemoryError(
-                f"{len(rows)} rows with {whitening.rank} basis points do not fit in memory, which this computation "
-                "requires: use a smaller basis or fewer rows."
-            )
+            what = f"{len(rows)} rows with {whitening.rank} basis points do not fit in memory"
+            raise MemoryError(f"{what}, which this computation requires: use a smaller basis or fewer rows.")
         phi = self.columns(X, whitening.points)
         progress.did(lambda: 0.3 * work(len(rows), whitening.rank, every=every))
         phi = arrays.whiten_rows(phi, whitening.lower, system.QUICK if quick and not every else arrays.LOSS)
@@ -183,17 +185,16 @@ class Problem(ProblemRecord):
             return self.fitted
         fit, C = None, self.C
         if C is None or self.kernel.is_free:
-            raise ValueError(
-                f"C={C!r}, kernel={self.kernel!r}: give the values that are None, or let tune.LeaveOneOut choose them."
-            )
+            remedy = "give the values that are None, or let tune.LeaveOneOut choose them"
+            raise ValueError(f"C={C!r}, kernel={self.kernel!r}: {remedy}.")
         if self.coefficients is not None:
             return self.fit_of(C, Solution(*self.coefficients))
         if self.loss != "squared":
             return self._solve_by_newton(C)
         if not self.fits_memory and self.row_groups is None:
             fit = self._solve_in_blocks(C)
-        elif not loo and self.is_dual and not self.reduced and arrays.is_numpy(self.X):
-            fit = self._solve_by_gradients(C) if len(self.rows) > ITERATIVE_ROWS else None
+        elif self.is_iterative or (not loo and self._is_plain and len(self.rows) > ITERATIVE_ROWS):
+            fit = self._solve_by_gradients(C, loo=loo)
         if fit is None:
             fit = self.factorise().fit()  # the factor is not kept: the next one needs the memory
         for _ in range(0 if self.robust is None else self.robust.iterations):
@@ -202,6 +203,16 @@ class Problem(ProblemRecord):
             weighted = self.replace(weights=self.weights * arrays.like(robust, self.weights), robust=None)
             fit = weighted.solve(loo=loo)
         return fit
+
+    @property
+    def _is_plain(self) -> bool:
+        """True for dense least squares on a CPU."""
+        return self.is_dual and not self.reduced and self.loss == "squared" and arrays.is_numpy(self.X)
+
+    @property
+    def is_iterative(self) -> bool:
+        """True if there are too many rows for a factorisation, and none of them are left out together."""
+        return self._is_plain and len(self.rows) > FACTORISED_ROWS and self.row_groups is None
 
     def normalised(self) -> tuple[Self, float]:
         """Return the problem of counts or positive targets scaled to mean 1, with the same C, and the original mean."""
@@ -242,14 +253,15 @@ class Problem(ProblemRecord):
         parts = (self.basis_points, coef, intercept, residuals, found.leverage, loo)
         return Fit(self.kernel, C, self.weights, self.basis_rows, *parts, log_link=True)
 
-    def _solve_by_gradients(self, C: float) -> Fit | None:
+    def _solve_by_gradients(self, C: float, *, loo: bool) -> Fit | None:
         """Solve the dual system by preconditioned conjugate gradients; None if they do not converge.
 
-        The kernel matrix is stored if it fits in memory, and recomputed for every product otherwise.
+        The kernel matrix is stored if it fits in memory, and recomputed for every product otherwise. With `loo`, the
+        leave-one-out residuals are estimates.
         """
         rows, X, y, weights = self.positive_rows()
-        points, available = self.basis_points, arrays.memory(X)
-        K = self.columns(X, points, symmetric=True) if available is None or 10 * len(rows) ** 2 <= available else None
+        points, available = self.basis_points, arrays.memory(X) or math.inf
+        K = self.columns(X, points, symmetric=True) if 10 * len(rows) ** 2 <= available else None
 
         def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
             if K is not None:
@@ -264,11 +276,29 @@ class Problem(ProblemRecord):
         diagonal = np.maximum(diagonal, 0.0)  # the user's own matrix may be indefinite
         # the eigenvalues that the factor misses are then a tenth of the ridge on average: a few tens of products
         floor = max(0.1 * len(rows) ** 2 / (C * float(weights.sum())), len(rows) * EPS * float(diagonal.sum()))
-        draw = np.random.RandomState(0)
-        rank = math.ceil(5.0 * math.sqrt(len(rows)))  # 3 l r^2 flops cost about as much as ten products with K
-        _, factor = iterative.randomly_pivoted(block, diagonal, rank, floor, draw)
-        solution = iterative.solve(product, factor, y, weights, 1.0 / C)
-        return None if solution is None else self.fit_of(C, Solution(*solution))
+        rank = math.ceil(iterative.RANK * math.sqrt(len(rows)))
+        _, factor = iterative.randomly_pivoted(block, diagonal, rank, floor, np.random.RandomState(0))
+        order = np.searchsorted(rows, self.rows_by_content) if loo else None
+        found = iterative.solve(
+            product, factor, y, weights, 1.0 / C, None if order is None else order[: iterative.CHECKED]
+        )
+        if found is None:
+            return None
+        solution, left, scales = found
+        can_factorise = len(rows) <= FACTORISED_ROWS or 24 * len(rows) ** 2 <= available
+        if left > (0.0 if can_factorise else NOT_SOLVED):
+            return None
+        if left > 0.0:
+            what = f"Conjugate gradients stopped at a relative residual of {left:.0e} with C = {C:.3g}"
+            remedy = "lower C, or use a basis, e.g. steps=[lssvm.sparsify.Random(2000)]."
+            arrays.warn(f"{what}: {remedy}", ConvergenceWarning)
+        if order is None:
+            return self.fit_of(C, solution)
+        solution, error = iterative.leave_one_out(solution, scales, block, diagonal, 1.0 / (C * weights), order)
+        if error > UNRELIABLE:
+            what = f"The leave-one-out residuals of {len(rows)} rows are estimates, with errors of about {error:.0%}"
+            arrays.warn(f"{what}: for exact ones, use a basis.")
+        return replace(self.fit_of(C, solution), loo_error=error)
 
     def _solve_in_blocks(self, C: float) -> Fit:
         """Solve the primal system from sums over blocks of rows, with a second pass for the per-row results."""
@@ -288,11 +318,9 @@ def check_memory(n_rows: int, matrices: int, X: Array) -> None:
     needed, available = 8 * n_rows**2 * matrices, arrays.memory(X, free=True)
     if available is not None and needed > available:
         what = "its kernel matrix" if matrices == 1 else f"{matrices} matrices of the size of its kernel matrix"
-        raise MemoryError(
-            f"A dense fit of {n_rows} rows needs {needed / 2**30:.1f} GiB for {what}, but only "
-            f"{available / 2**30:.1f} GiB are available: use a basis, e.g. steps=[lssvm.sparsify.Random(1000)], or "
-            "fit_chunks."
-        )
+        size = f"{needed / 2**30:.1f} GiB for {what}, but only {available / 2**30:.1f} GiB are available"
+        remedy = "use a basis, e.g. steps=[lssvm.sparsify.Random(1000)], or fit_chunks"
+        raise MemoryError(f"A dense fit of {n_rows} rows needs {size}: {remedy}.")
 
 
 class Step(BaseEstimator):
@@ -341,7 +369,6 @@ def held_out_rows(problem: Problem, share: float, random_state: Any) -> np.ndarr
         groups = [problem.rows[labels[problem.rows] == label] for label in np.unique(labels[problem.rows])]
     # The i-th of the n rows of a class has the place (i + 1/2)/n; rows with the first places are held out.
     places = [np.append((np.arange(len(rows) - 1) + 0.5) / len(rows), np.inf) for rows in groups]
-    drawn = np.concatenate([draw.permutation(rows) for rows in groups])[
-        np.argsort(np.concatenate(places), kind="stable")
-    ]
+    order = np.argsort(np.concatenate(places), kind="stable")
+    drawn = np.concatenate([draw.permutation(rows) for rows in groups])[order]
     return np.sort(drawn[: max(1, min(round(share * count), count - len(groups)))])

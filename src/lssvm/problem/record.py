@@ -6,7 +6,6 @@ The random order of the rows depends on neither their given order nor the units 
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -56,6 +55,7 @@ class Fit:
     loo_residuals: Annotated[Array, values("rows", "targets", finite=False, optional=True)]
     rounding: float = field(default=0.0, metadata={"cached": True})  # see `rounding_error`; 0: not known
     log_link: bool = False  # whether predictions are exp(f)
+    loo_error: float = field(default=0.0, metadata={"cached": True})  # relative, of leave-one-out residuals; 0: exact
 
     def predict(self, X: Array) -> Array:
         """Return the predictions for every row and output."""
@@ -215,9 +215,8 @@ class ProblemRecord:
     @property
     def is_dual(self) -> bool:
         """True if the basis consists of the rows, so that the dual system applies."""
-        return self.points is None and (
-            self.support is None or np.array_equal(np.sort(np.asarray(self.support)), self.rows)
-        )
+        are_rows = self.support is None or np.array_equal(np.sort(np.asarray(self.support)), self.rows)
+        return self.points is None and are_rows
 
     @property
     def is_known(self) -> bool:
@@ -307,9 +306,8 @@ class ProblemRecord:
         xp = arrays.namespace(K)
         with np.errstate(over="ignore", invalid="ignore"):
             if not (self.kernel.is_bounded or bool(xp.isfinite(xp.sum(K)))):
-                raise NumericalError(
-                    f"The kernel matrix of {self.kernel!r} is not finite: scale your features, or check the kernel."
-                )
+                what = f"The kernel matrix of {self.kernel!r} is not finite"
+                raise NumericalError(f"{what}: scale your features, or check the kernel.")
         return K
 
     def fit_of(self, C: float, solution: Solution) -> Fit:
@@ -321,9 +319,7 @@ class ProblemRecord:
         leverage, loo = solution.leverage, solution.loo_residuals
         for part in (coef, intercept) if loo is None else (coef, intercept, loo):
             if not bool(arrays.namespace(part).all(arrays.namespace(part).isfinite(part))):
-                raise NumericalError(
-                    "The solution is not finite: scale your features, targets and weights, or lower C."
-                )
+                raise NumericalError("The solution is not finite: scale features, targets and weights, or lower C.")
         if residuals is None or len(self.rows) < self.X.shape[0]:
             full = self.y - self.kernel.dot(self.X, points, coef) - intercept[None, :]
             if residuals is None:
@@ -357,11 +353,9 @@ def columns_by_input(groups: np.ndarray) -> list[list[int]]:
 def warn_of_leverage(largest: float) -> None:
     """Warn if a leverage near 1 leaves few digits of e/(1 - h), the only formula available to systems from sums."""
     if UNSURE * (1.0 - largest) < EPS:
-        warnings.warn(
-            f"A row has a leverage of 1 - {max(1.0 - largest, 0.0):.0e}: few digits of its leave-one-out residual are "
-            "correct. Lower C or the weight of that row, or use so few rows or basis points that they fit in memory.",
-            stacklevel=arrays.user_level(),
-        )
+        what = f"A row has a leverage of 1 - {max(1.0 - largest, 0.0):.0e}"
+        remedy = "Lower C or the weight of that row, or use so few rows or basis points that they fit in memory."
+        arrays.warn(f"{what}: few digits of its leave-one-out residual are correct. {remedy}")
 
 
 def order_by_content(X: arrays.Array, y: arrays.Array | None = None) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -88,12 +87,9 @@ def lost_digits(problem: Problem, fit: Fit) -> float:
 def warn_of_rounding(lost: float, C: float) -> None:
     """Warn if the error relative to the spread of the targets is too large."""
     if not lost <= LOST_DIGITS:
-        warnings.warn(
-            f"Rounding errors: predictions or leave-one-out residuals may be off by about {lost:.0e} times the spread "
-            f"of the targets. The kernel values are too large or too similar for C = {C:.3g} and these weights: "
-            "subtract the means of the columns and scale them, or lower C.",
-            stacklevel=arrays.user_level(),
-        )
+        what = f"predictions or leave-one-out residuals may be off by about {lost:.0e} times the spread of the targets"
+        why = f"The kernel values are too large or too similar for C = {C:.3g} and these weights"
+        arrays.warn(f"Rounding errors: {what}. {why}: subtract the means of the columns and scale them, or lower C.")
 
 
 # Classifiers ----------------------------------------------------------------------------------------------------------
@@ -119,13 +115,10 @@ def solve_classes(problem: Problem, loss: str, coding: str, copies: np.ndarray) 
         found = _solve_columns(stable_basis(problem)[0] or problem, loss, coding, copies, gradually=True)
         fit, excess = found if found[1] <= excess else (fit, excess)
     if excess > NOT_CONVERGED:
-        warnings.warn(
-            f"The objective of the {loss} loss may be above its minimum by about {excess:.0e} of its value, because of "
-            f"rounding errors: the kernel values are too large or too similar for C = {fit.C:.3g} and these weights. "
-            "Scale the columns, or lower C.",
-            ConvergenceWarning,
-            stacklevel=arrays.user_level(),
-        )
+        what = f"The objective of the {loss} loss may be above its minimum by about {excess:.0e} of its value"
+        why = f"the kernel values are too large or too similar for C = {fit.C:.3g} and these weights"
+        remedy = "Scale the columns, or lower C."
+        arrays.warn(f"{what}, because of rounding errors: {why}. {remedy}", ConvergenceWarning)
     return fit
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from itertools import islice
 from typing import Annotated, Any
@@ -13,7 +12,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays, progress
 from ..kernels import Kernel
-from ..problem import Problem, Step, held_out_rows
+from ..problem import FACTORISED_ROWS, Problem, Step, held_out_rows
 from ..progress import counted
 from ..rules import Count, Rule, Seed, shown
 from ..system import iterative
@@ -27,9 +26,10 @@ from .common import check_found, kernel_rows, provisional
 SIZE = 500  # This is the smallest size of `Random()`.
 SLIGHT = 0.02  # If this size lowers log PRESS by less, compared with half of it, no more points are tried.
 GAIN = 0.03  # All rows of the sample must lower the RMS leave-one-out residual by this share for a larger basis.
-MOST_DENSE = 15_000  # It then consists of all rows, if there are no more and if this
-MEMORY_SHARE = 0.6  # of the free memory holds its matrix,
+MOST_DENSE = 50_000  # It then consists of all rows, if there are no more and their matrix fits in memory,
 MOST_WORK = 1.5e11  # or rows * n^2 is at most this: near it, 36,000 x 8 rows took 140 seconds of one aarch64 core.
+ACCELERATION = 300.0  # On a GPU, it is larger by this factor.
+MEMORY = 0.6  # The matrix, or the three matrices that a factorisation needs, may take this share of the memory.
 SAMPLE_ROWS = 5000  # The sizes are compared on this many rows.
 # RACE was chosen by the errors and times of four splits of the two data sets in docs/benchmarks.md. PATIENCE is
 # generous: on four tables of 6000 to 20,000 rows, 20 and 50 gave the same errors.
@@ -113,8 +113,9 @@ class Random(Step):
         Size of the basis; all rows if there are fewer. None chooses the size: hyper-parameters left at None are tuned
         with 500 points on a sample of 5000 rows. If these lowered log PRESS by at least 0.02, compared with 250 points,
         all rows of the sample are tried. If they lower the root mean square leave-one-out residual by 3 %, the basis
-        consists of all rows or, with more than 15,000 rows, of as many as keep rows * n^2 below 1.5e11. Kernel and C
-        are then chosen again. These numbers are for ``effort=1.0``; below 0.2, no larger basis is tried.
+        consists of all rows or, with more than 50,000 rows or if their kernel matrix takes more than 60 % of the
+        memory, of as many as keep rows * n^2 below 1.5e11. Kernel and C are then chosen again. These numbers are for
+        ``effort=1.0``; below 0.2, no larger basis is tried.
     random_state : int, RandomState or None
         Seed for the draw. With n=None, it does not depend on the order of the rows.
 
@@ -178,15 +179,16 @@ class Random(Step):
 
 def largest_basis(problem: Problem) -> int:
     """Return the size of the largest basis of `Random()` for this number of rows; warn if memory limits it."""
-    rows, available, more = len(problem.rows), arrays.memory(problem.X, free=True), max(problem.effort, 1.0)
-    size, most = (more * MOST_WORK / rows) ** 0.5, math.inf if available is None else MEMORY_SHARE * available
-    share = min(problem.effort, 1.0) if problem.effort >= QUICK else 0.0
-    needed = 8 * arrays.dense_matrices(rows, problem.X, every=False) * share * rows**2
-    if rows <= sized(MOST_DENSE, more, 6):  # there, dense models already take far longer than those with a basis
+    rows, available = len(problem.rows), arrays.memory(problem.X, free=True) or math.inf
+    share, more = min(problem.effort, 1.0) * (problem.effort >= QUICK), max(problem.effort, 1.0)
+    is_fast, is_iterative = arrays.on_accelerator(problem.X), problem.with_basis().is_iterative
+    size = (more * MOST_WORK * (ACCELERATION if is_fast else 1.0) / rows) ** 0.5
+    if share and rows <= sized(MOST_DENSE if is_fast or is_iterative else FACTORISED_ROWS, more):
+        needed, most = (8 if is_iterative else 24) * rows**2, MEMORY * available
         size = rows if needed <= most else min(size, most / (32 * rows))  # the latter takes four such matrices
         if needed > most:
-            what = f"The planned basis takes {needed / 2**30:.1f} GiB, more than {MEMORY_SHARE:.0%} of the free memory"
-            warnings.warn(f"{what}: a smaller one is used.", stacklevel=arrays.user_level())
+            what = f"Models of all {rows} rows take {needed / 2**30:.1f} GiB, more than {MEMORY:.0%} of the free memory"
+            arrays.warn(f"{what}: a smaller basis is used.")
     return min(rows, max(sized(SIZE, problem.effort, 2), int(share * size)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Annotated, Any
@@ -16,7 +15,7 @@ from ..problem import Problem
 from ..rules import Flag, NotNegative, Rule, Seed
 from ..tune.choose_C import best_C
 from .common import VALIDATION, ValidatedStep, best_on_path, divided, prepared, with_solution
-from .max_variation import Blocks, Piece, Structure, component_blocks, solver_package
+from .max_variation import Blocks, Piece, Structure, component_blocks
 
 LAST_RHO = 1e-3  # The grid ends at this multiple of the first rho.
 LAST_PIECE = 1e-5  # The whole path ends at this multiple of the first rho.
@@ -108,7 +107,7 @@ class Components(ValidatedStep):
         if not isinstance(problem.kernel, Additive):
             what = "Components chooses among the inputs of an additive model, but the kernel is"
             raise ValueError(f"{what} {problem.kernel!r}: use kernel=kernels.Additive(kernels.Spline()).")
-        solver_package()  # before anything takes long
+        arrays.required("piqp", "components", "Components")  # before anything takes long
         given = problem
         problem, weights = prepared(problem, self.refit)
         rows, held_out, support, points = divided(self, problem, self.rho is None and self.validation is not None)
@@ -134,7 +133,7 @@ class Components(ValidatedStep):
             if self.rho is not None:
                 why = f"rho={self.rho!r} is too large, the first input enters at {search.largest_rho:.3g}"
             message = f"Components: no input is kept, so the prediction is constant: {why}."
-            warnings.warn(message, stacklevel=arrays.user_level())
+            arrays.warn(message)
         paths, active = {**problem.paths, type(self).__name__: record}, numbers[kept]
         if self.refit:
             asked = given.asked and (_restricted(given.asked[0], active), given.asked[1])
@@ -145,7 +144,7 @@ class Components(ValidatedStep):
         lost = np.abs(arrays.to_numpy(problem.kernel.evaluate(problem.X, points))[rows] @ coef - f).max(initial=0.0)
         if lost > 0.01 * np.abs(f).max(initial=0.0):
             message = f"Components: rounding errors change predictions by up to {lost:.2g}: "
-            warnings.warn(f"{message}centre and scale your features.", stacklevel=arrays.user_level())
+            arrays.warn(f"{message}centre and scale your features.")
         basis = {"points": points} if support is None else {"support": support}
         kernel = _restricted(problem.kernel, active)
         return with_solution(problem, coef, intercept, weights, **basis, kernel=kernel, paths=paths)
@@ -177,12 +176,10 @@ def _refit_score(
 class _Search:
     """The path of eq. (25) in rho for all outputs together, and the choice of a point on it."""
 
-    def __init__(
-        self, blocks: Blocks, y: np.ndarray, weights: np.ndarray, rows: np.ndarray, others: np.ndarray
-    ) -> None:
+    def __init__(self, blocks: Blocks, y: np.ndarray, weights: np.ndarray, rows: np.ndarray, rest: np.ndarray) -> None:
         self.blocks = blocks
         self.structures = [Structure(blocks, column, weights[rows]) for column in y[rows].T]
-        self.y_other, self.weights_other = y[others], weights[others]
+        self.y_other, self.weights_other = y[rest], weights[rest]
         self.other = np.hstack(blocks.other)
         self.rho: list[float] = []
         self.t: list[np.ndarray] = []

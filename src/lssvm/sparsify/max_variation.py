@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy
@@ -122,11 +120,8 @@ def _check_sizes(K: list[np.ndarray], numbers: list[int]) -> None:
     varying = np.array([np.linalg.norm(block - block.mean(axis=1, keepdims=True)) for block in K]) > CUT * sizes
     lost = np.array(numbers)[varying & (sizes < SMALLEST * sizes.max())]
     if len(lost):
-        message = (
-            f"Components: the kernel values of components {lost.tolist()} are below {SMALLEST:g} times the largest "
-        )
-        message += "ones, and most of these components is lost to rounding errors: centre and scale your features."
-        warnings.warn(message, stacklevel=arrays.user_level())
+        what = f"Components: kernel values of components {lost.tolist()} are below {SMALLEST:g} times the largest ones"
+        arrays.warn(f"{what}, and most of these is lost to rounding errors: centre and scale your features.")
 
 
 def _reproduced(blocks: Blocks, features: list[tuple[np.ndarray, np.ndarray]]) -> bool:
@@ -256,7 +251,7 @@ class Structure:
     # The interior-point method on the working rows
     def _interior_point(self, rho: float) -> Optimum:
         """Solve the programme with few rows as constraints, and more of them until none is violated."""
-        piqp = solver_package()
+        piqp = arrays.required("piqp", "components", "Components")
         parametric = self.parametric
         P = np.zeros((parametric.n, parametric.n), order="F")
         P[: parametric.r, : parametric.r] = self.gram
@@ -367,15 +362,6 @@ class Structure:
         t = np.zeros((len(self.blocks.Q), 2))
         t[self.inside] = self.unit / self.root * t_inside
         return Piece(rho, self.basis @ (self.unit * x), t, multipliers, [optimum.working[k] for k in active])
-
-
-def solver_package() -> Any:
-    """Return the package piqp, or an ImportError that names the extra."""
-    try:
-        import piqp
-    except ImportError:
-        raise ImportError("Components needs the package piqp: pip install 'lssvm[components]'.") from None
-    return piqp
 
 
 def _spanning(Q: np.ndarray) -> np.ndarray:

@@ -7,7 +7,6 @@ this module leaves c free and chooses few coefficients alpha (eq. 16); `Componen
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Annotated, Any
@@ -18,7 +17,6 @@ from scipy.linalg import qr_delete, qr_insert
 from sklearn.utils import Bunch, check_random_state
 
 from .. import arrays
-from ..arrays import EPS
 from ..problem import Problem
 from ..progress import counted
 from ..rules import Flag, NotNegative, Seed, integer
@@ -128,12 +126,9 @@ class Substrate(ValidatedStep):
         largest = max(np.max(c - zeta / 2), np.max((c + zeta / 2)[a < 0.0], initial=-np.inf))
         smallest = min(np.min(c + zeta / 2), np.min((c - zeta / 2)[a > 0.0], initial=np.inf))
         if largest - smallest > 0.01 * zeta:
-            message = f"Substrate: zeta={self.zeta!r} is too small for this kernel, whose columns are almost linearly "
-            message += (
-                f"dependent: the optimality conditions hold only to {(largest - smallest) / zeta:.1g} of zeta/2. "
-            )
-            message += "Use a larger zeta or a narrower kernel."
-            warnings.warn(message, stacklevel=arrays.user_level())
+            what = f"zeta={self.zeta!r} is too small for this kernel, whose columns are almost linearly dependent"
+            why = f"the optimality conditions hold only to {(largest - smallest) / zeta:.1g} of zeta/2"
+            arrays.warn(f"Substrate: {what}: {why}. Use a larger zeta or a narrower kernel.")
         return path
 
     def _by_folds(self, K: np.ndarray, y: np.ndarray, weights: np.ndarray, folds: int) -> Choice:
@@ -214,7 +209,6 @@ class Homotopy:
         norm = float(np.sqrt(np.max(np.sum(self.K * self.K, axis=0), initial=0.0))) or 1.0
         self.K = np.asfortranarray(np.vstack([self.K, np.full(K.shape[1], norm)]))
         self.t = np.append(self.t, 0.0)
-        self.products = arrays.gram(self.K)
         self.support: list[int] = []
         self.signs: list[float] = []
         # columns that depend on the support: they stay at the bound while it does not change
@@ -230,11 +224,7 @@ class Homotopy:
         mu = g @ inner / (g @ g)
         inner -= np.outer(g, mu)
         a = arrays.solve_lower(self.R.T, inner, transpose=True)
-        # Sums over the support are shorter than those over the rows, and as accurate without cancellation.
-        terms = np.abs(a).sum(axis=0) @ np.array([1.0, self.lam]) * self.products.diagonal().max()
         target = np.column_stack([self.t, np.zeros(len(self.t))])
-        if EPS * terms < 1e-12 * self.size:
-            return a, mu, np.outer(self.q, [1.0, 0.0]) - self.products[self.support].T @ a
         return a, mu, self.K.T @ (target - self.Q @ inner)
 
     def to(self, last: float) -> L1Path:

@@ -59,11 +59,10 @@ class SameRows:
             result: PassResult = self.source.reduce(own)
         difference = self.first_pass.difference(result.fingerprint)
         if difference:
-            raise ValueError(
-                f"chunks: the rows are not the same as in the first pass: {difference}. Chunks are read several times "
-                "and must return the same rows in the same order every time: do not shuffle them or draw new random "
-                "numbers; fix the seed, or persist() a Dask collection."
-            )
+            why = "Chunks are read several times and must return the same rows in the same order every time"
+            remedy = "do not shuffle them or draw new random numbers; fix the seed, or persist() a Dask collection"
+            what = f"chunks: the rows are not the same as in the first pass: {difference}"
+            raise ValueError(f"{what}. {why}: {remedy}.")
         return result.value
 
 
@@ -117,9 +116,7 @@ class Chunks:
             totals = map(add_all, groups(totals))
         found = list(totals)
         if not found:
-            raise ValueError(
-                "chunks is empty in the second pass: give a list, or a function that returns a new iterator."
-            )
+            raise ValueError("chunks is empty in the second pass: give a list, or a function returning an iterator.")
         return found[0]
 
 
@@ -133,11 +130,9 @@ def _result(function: Callable[..., Any], number: int, chunk: Any) -> Any:
 def as_source(chunks: Any, columns: Sequence[str] | None, target: Any, weight: str | None) -> Chunks:
     """Return the source for the `chunks` argument of `fit_chunks`."""
     if isinstance(chunks, (str, Path)) or type(chunks).__module__.startswith("pyarrow"):
-        return Chunks(_read_table(chunks, columns, target, weight))
+        return Chunks(_reader(chunks, columns, target, weight))
     if columns is not None or target is not None or weight is not None:
-        raise ValueError(
-            "columns, target and weight name columns of a Parquet file or pyarrow dataset, but chunks is neither."
-        )
+        raise ValueError("columns, target and weight are for a Parquet file or pyarrow dataset, but chunks is neither.")
     if isinstance(chunks, tuple) and len(chunks) in (2, 3) and len(getattr(chunks[0], "shape", ())) == 2:
         return Chunks(functools.partial(_slices, chunks))
     if callable(chunks):
@@ -145,18 +140,16 @@ def as_source(chunks: Any, columns: Sequence[str] | None, target: Any, weight: s
     if not isinstance(chunks, Iterable):
         raise TypeError(f"chunks={chunks!r}: give a list of (X, y), a function that returns an iterator, or a file.")
     if isinstance(chunks, Iterator):
-        raise TypeError(
-            f"chunks={chunks!r} can be read only once: give a list of (X, y), or a function that returns an iterator."
-        )
+        remedy = "give a list of (X, y), or a function that returns an iterator"
+        raise TypeError(f"chunks={chunks!r} can be read only once: {remedy}.")
     return Chunks(lambda: iter(chunks))
 
 
 def _slices(values: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
     """Yield row slices of arrays, which may be memory maps."""
-    if len({array.shape[0] for array in values}) > 1:
-        raise ValueError(
-            f"chunks: the arrays have {[array.shape[0] for array in values]} rows: give the same number of rows in all."
-        )
+    lengths = [array.shape[0] for array in values]
+    if len(set(lengths)) > 1:
+        raise ValueError(f"chunks: the arrays have {lengths} rows: give the same number of rows in all.")
     rows = max(1, CHUNK_BYTES // (8 * max(values[0].shape[1], 1)))
     if arrays.on_accelerator(values[0]):
         rows = values[0].shape[0]  # `Whitening.sums` works in blocks
@@ -172,17 +165,12 @@ def _cut(array: Any, rows: slice) -> Any:
     return array[rows] if hasattr(array, "to_numpy") else array[rows, ...]
 
 
-def _read_table(
-    source: Any, columns: Sequence[str] | None, target: Any, weight: str | None
-) -> Callable[[], Iterator[Any]]:
+def _reader(source: Any, columns: Sequence[str] | None, target: Any, weight: str | None) -> Callable[[], Iterator[Any]]:
     """Return a function that reads a Parquet file, a folder of them, a pyarrow dataset or table in batches."""
-    try:
-        import pyarrow
-        import pyarrow.dataset
-    except ImportError:
-        raise ImportError("Reading Parquet needs pyarrow: pip install 'lssvm[files]'.") from None
-    if not isinstance(source, pyarrow.dataset.Dataset):
-        source = pyarrow.dataset.dataset(source if not isinstance(source, Path) else str(source))
+    pyarrow = arrays.required("pyarrow", "files", "Reading Parquet")
+    dataset = arrays.required("pyarrow.dataset", "files", "Reading Parquet")
+    if not isinstance(source, dataset.Dataset):
+        source = dataset.dataset(source)
     names = source.schema.names
     if target is None:
         raise ValueError(f"target=None: name the column or columns to predict, out of {names}.")
@@ -194,9 +182,7 @@ def _read_table(
             raise ValueError(f"There is no column {name!r}: the columns are {names}.")
     for name in features:
         if name in others or features.count(name) > 1:
-            raise ValueError(
-                f"columns={columns!r} lists {name!r} twice, or {name!r} is the target or the weight: remove it."
-            )
+            raise ValueError(f"columns={columns!r} lists {name!r} twice, or it is the target or weight: remove it.")
     rows = max(1, CHUNK_BYTES // (8 * max(len(features), 1)))
 
     def read() -> Iterator[Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -16,9 +15,8 @@ from ..robust import WeightFunction
 from ..rules import TINY, Count, Penalty, Positive, row_weights, values
 from .sources import SAMPLE_ROWS, SameRows, Sample, sample_rows, smallest_keys
 
-Solved = tuple[
-    system.NormalEquations, tuple[Array, ...]
-]  # the system, and the factors from `Whitening.steps` for its columns
+# the system, and the factors from `Whitening.steps` for its columns
+Solved = tuple[system.NormalEquations, tuple[Array, ...]]
 SCALE_ROWS = 1_000_000  # Robust scales are computed from a sample of at most this many residuals.
 
 
@@ -60,11 +58,9 @@ class Stream:
             raise ValueError("The stream has no rows yet: add a chunk first.")
         equations = self.moments.system(1.0 / self.C)
         if EPS * equations.condition > 1e-6:
-            warnings.warn(
-                f"The sums over the chunks have a condition number of {equations.condition:.1e}: few digits of the "
-                "coefficients are correct. Lower C, or use fit or fit_chunks, which read the rows again.",
-                stacklevel=arrays.user_level(),
-            )
+            what = f"The sums over the chunks have a condition number of {equations.condition:.1e}"
+            remedy = "Lower C, or use fit or fit_chunks, which read the rows again."
+            arrays.warn(f"{what}: few digits of the coefficients are correct. {remedy}")
         return self.whitening.expand(equations.coef), equations.intercept
 
 
@@ -73,10 +69,8 @@ def start_stream(problem: Problem) -> Stream:
     if problem.kernel.is_precomputed or problem.C is None:
         raise ValueError(f"{problem.kernel!r} cannot be fitted in chunks: give a kernel of the columns, or use fit.")
     if problem.reduced or problem.coefficients is not None:
-        raise ValueError(
-            "The steps compute coefficients that sums over chunks cannot reproduce: use fit, or steps that only choose "
-            "the basis (such as Substrate and Components with refit=True)."
-        )
+        remedy = "use fit, or steps that only choose the basis (such as Substrate and Components with refit=True)"
+        raise ValueError(f"The steps compute coefficients that sums over chunks cannot reproduce: {remedy}.")
     return Stream(problem.basis_points, problem.whitening(), problem.C)
 
 

@@ -15,7 +15,6 @@ cycle is an input with its own width, so that the search may drop it.
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ import numpy as np
 
 from .. import arrays
 from ..rules import Rule, number, one_of
+from . import formats
 from .cells import (
     AS_IN_FIT,
     FEWEST_ROWS,
@@ -38,21 +38,11 @@ from .cells import (
     spelled_as,
     values_of,
 )
-from .formats import (
-    IDENTIFIER,
-    MOST_VALUES,
-    Evidence,
-    Format,
-    cycles_of,
-    is_absent,
-    local,
-    waves,
-    years_of,
-    zone_of,
-)
+from .formats import Evidence, Format
 
 LARGEST = float(np.finfo(np.float64).max)
 HEIGHT = math.sqrt(0.5)  # of the columns of a category
+MOST_VALUES = 500  # This many values of a category have a column of their own.
 MOST_LISTED = 10  # a category with more values is reported if most of them look like numbers
 
 
@@ -100,7 +90,7 @@ class Column:
         """Return the kind of a column of a frame; the texts decide whether they are numbers, times or a category."""
         kind, values = kind_of(cells)
         if kind != "text":
-            times: Any = {"format": Format("ymd"), "zone": zone_of(cells)} if kind == "time" else {}
+            times: Any = {"format": Format("ymd"), "zone": formats.zone_of(cells)} if kind == "time" else {}
             return cls(name, kind, values, **times)
         found = listed(cells)
         texts = {str(cell): row for row, cell in reversed([*enumerate(found)]) if not is_missing(cell)}
@@ -110,7 +100,7 @@ class Column:
             if is_lost:
                 raise ValueError(f"{fault}: correct them, set them to None, or name it in categorical_features.")
             if len(texts) > MOST_LISTED:
-                warnings.warn(f"{fault}, and is treated as a category.", stacklevel=arrays.user_level())
+                arrays.warn(f"{fault}, and is treated as a category.")
         return cls(name, "category") if format is None else cls(name, format.kind, format=format)
 
     @property
@@ -161,7 +151,7 @@ class Column:
         if kind == "number" == self.kind:
             return floats_of(cells, self.name, fitted=fitted)
         if kind == "time" == self.kind:
-            return years_of(cells)
+            return formats.years_of(cells)
         values = np.full(len(cells), math.nan)
         for row, cell in enumerate(listed(cells)):
             if is_missing(cell):
@@ -171,7 +161,7 @@ class Column:
                 text = text.replace(".", ",")
             if text not in known:
                 known[text] = own.read(text)
-                if math.isnan(known[text]) and not is_absent(text):
+                if math.isnan(known[text]) and not formats.is_absent(text):
                     what = f"X: column {self.name!r} contains {text!r} in row {row} (counting from 0)"
                     raise ValueError(f"{what}, but it is read as {own.words}: correct the cell, or leave it empty.")
             values[row] = known[text]
@@ -183,11 +173,8 @@ class Column:
         ranks = {value: float(rank) for rank, value in enumerate(self.values)}
         unknown = next((cell for cell in cells if cell is not None and cell not in ranks), None)
         if unknown is not None:
-            warnings.warn(
-                f"X: column {self.name!r} contains {unknown!r}, which is none of its ordered categories "
-                f"{list(self.values)}: it is treated as missing.",
-                stacklevel=arrays.user_level(),
-            )
+            what = f"contains {unknown!r}, which is none of its ordered categories {list(self.values)}"
+            arrays.warn(f"X: column {self.name!r} {what}: it is treated as missing.")
         return np.array([ranks.get(cell, math.nan) for cell in cells], dtype=np.float64)
 
     def fitted(self, cells: np.ndarray) -> Column:
@@ -200,36 +187,27 @@ class Column:
             return self._with_values(present, missing=bool(missing.any()))
         median = float(np.clip(np.median(present), -LARGEST, LARGEST))
         height = (float(arrays.spread_of(present[:, None])[0]) or 1.0) if missing.any() else 0.0
-        return replace(
-            self,
-            median=median,
-            height=height,
-            cycles=cycles_of(local(present, self.zone)) if self.kind == "time" else (),
-        )
+        cycles = formats.cycles_of(formats.local(present, self.zone)) if self.kind == "time" else ()
+        return replace(self, median=median, height=height, cycles=cycles)
 
     def _with_values(self, present: np.ndarray, *, missing: bool) -> Column:
         counts = Counter(present.tolist())
         refuse_mixed(counts, self.name)  # chunks may differ
-        if len(present) >= FEWEST_ROWS and len(counts) > IDENTIFIER * len(present):
+        if len(present) >= FEWEST_ROWS and len(counts) > formats.IDENTIFIER * len(present):
             texts = ((value, 0) for value in counts if isinstance(value, str))
             if Evidence().add(texts).settle(len(present), len(counts))[0] is not None:
                 what = f"X: column {self.name!r} has numbers or dates as categories, such as {next(iter(counts))!r}"
                 raise ValueError(f"{what}, nearly all different: convert it to text or numbers, or drop it.")
-            warnings.warn(
-                f"X: column {self.name!r} is ignored, because it looks like an identifier: {len(counts)} of its "
-                f"{len(present)} values are distinct. Drop it, or convert it to numbers if its values are numeric.",
-                stacklevel=arrays.user_level(),
-            )
+            why = f"it looks like an identifier: {len(counts)} of its {len(present)} values are distinct"
+            remedy = "Drop it, or convert it to numbers if its values are numeric."
+            arrays.warn(f"X: column {self.name!r} is ignored, because {why}. {remedy}")
             return replace(self, kind="ignored")
         kept = sorted(counts, key=lambda value: (-counts[value], value))[:MOST_VALUES]
         pooled = len(kept) < len(counts)
         if pooled:
             rows = len(present) - sum(counts[value] for value in kept)
-            warnings.warn(
-                f"X: column {self.name!r} has {len(counts)} distinct values. All but the {MOST_VALUES} most frequent, "
-                f"in {rows} of {len(present)} rows, are treated as one value.",
-                stacklevel=arrays.user_level(),
-            )
+            what = f"X: column {self.name!r} has {len(counts)} distinct values. All but the {MOST_VALUES} most frequent"
+            arrays.warn(f"{what}, in {rows} of {len(present)} rows, are treated as one value.")
         return replace(self, values=tuple(sorted(kept)), missing=missing, pooled=pooled)
 
     def encode(self, cells: np.ndarray, out: np.ndarray) -> None:
@@ -242,10 +220,10 @@ class Column:
             out[:, 0] = np.arcsinh((filled - self.origin) / self.unit) if self.unit else filled
             start = self.width - 2 * len(self.cycles)
             out[:, 1:start] = self.height * missing[:, None]
-            for place, cycle in enumerate(self.cycles):
-                out[:, start + 2 * place : start + 2 * place + 2] = np.where(
-                    missing, 0.0, waves(local(cells, self.zone), cycle)
-                ).T
+            if self.cycles:
+                years = formats.local(cells, self.zone)
+                pairs = np.vstack([formats.waves(years, cycle) for cycle in self.cycles])
+                out[:, start:] = np.where(missing, 0.0, pairs).T
             return
         cells = self._as_in_fit(cells)
         places: dict[Any, int] = {value: place for place, value in enumerate(self.values)}

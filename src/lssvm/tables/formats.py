@@ -37,7 +37,6 @@ YEAR = 365.2425  # This is the length of a year in days.
 MICROSECONDS = 86400e6 * YEAR
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MOST_CODES = 100  # Whole numbers as text are a category up to this many different ones.
-MOST_VALUES = 500  # This many values of a category have a column of their own.
 IDENTIFIER = 0.9  # With more distinct values per row than this, a category is taken for an identifier.
 CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|HKD|SGD|SEK|NOK|DKK|PLN|CZK|HUF|RON|TRY|RUB|BRL|MXN|ZAR|KRW"
 CURRENCY = re.compile(f"[A-Z]{{0,3}}[$€£¥₹₽₩₺₪₫฿₴]|{CODES}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -224,7 +223,7 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
 
 def most_for_C(problem: Problem) -> float:
     """Return an upper bound of the `work` of `with_best_C`."""
-    rows, basis = len(problem.rows), None if problem.is_dual else problem.basis_size
+    rows, basis = len(in_memory(problem).rows), None if problem.is_dual else problem.basis_size
     path = work(rows, basis if basis is None else min(basis, constants(problem.effort).last_stage[1]), every=True)
     if problem.is_dual and rows > DENSE_ROWS:
         path = 1.5 * work(rows, None)  # The work of four factors of half of the rows, and of one of all of them.
@@ -251,17 +250,19 @@ def downweight_outliers(
 ) -> Problem:
     """Return the problem of a regression with lower weights of its outliers and the best C for these, if it has any.
 
-    A target whose leave-one-out residual is more than `outlier` times their 90th percentile gets the weight with which
-    its square counts as much as one at that limit. A single target then decides neither the search nor the fit. `loo`
-    are the leave-one-out residuals of the rows with positive weight, if they are known.
+    A target whose leave-one-out residual is more than `outlier` times their 90th percentile, and than `outlying` times
+    the spread of the targets, gets the weight with which its square counts as much as one at that limit. A single
+    target then decides neither the search nor the fit. `loo` are the leave-one-out residuals of the rows with positive
+    weight, if they are known.
     """
     if problem.classification or problem.robust is not None:
         return problem
     weights = problem.weights
+    least = CONSTANTS.outlying * arrays.spread_of(arrays.to_numpy(problem.y)[problem.rows])
     for _ in range(iterations):
         loo = arrays.take(problem.solve().loo_residuals, problem.rows) if loo is None else loo
         sizes = np.abs(arrays.to_numpy(loo))
-        limit = CONSTANTS.outlier * np.quantile(sizes, 0.9, axis=0)
+        limit = np.maximum(CONSTANTS.outlier * np.quantile(sizes, 0.9, axis=0), least)
         outlying = (sizes > limit) & (limit > 0)
         if not outlying.any():
             break
@@ -318,15 +319,14 @@ def warn_at_edge(problems: Sequence[Problem]) -> None:
             reason = f"{copies} of {len(rows)} rows are duplicates, also in y, and leaving one out leaves its copy in"
             remedy = "Drop them (sample_weight can count them), or choose by tune.KFold(groups=...)."
     message = f"C = {problem.C:.3g} is at the edge of the range searched: {reason}. {remedy}"
-    warnings.warn(message, stacklevel=arrays.user_level())
+    arrays.warn(message)
 
 
 def warn_of_no_signal(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> None:
     """Warn if a regression explains next to nothing, by its targets and leave-one-out residuals (rows, outputs)."""
     explained = 1.0 - unexplained(y, loo, weights)
     if explained < EXPLAINED:
-        warnings.warn(
+        arrays.warn(
             f"By leave-one-out, the model explains {max(explained, 0.0):.1%} of the variance of the targets: they look "
-            "unrelated to the inputs, or a few extreme targets hide the relation (set robust).",
-            stacklevel=arrays.user_level(),
+            "unrelated to the inputs, or a few extreme targets hide the relation (set robust)."
         )

@@ -146,7 +146,7 @@ def tune_members(
             if member and kernel.is_free and not kernel.is_choice:  # A step has chosen the widths.
                 found.append(completed(requested, problem))
             continue
-        if requested.is_dual:
+        if requested.is_dual and not requested.is_iterative:
             rows, X = len(problem.rows), problem.X
             check_memory(rows, arrays.dense_matrices(rows, X, every=rows <= DENSE_ROWS), X)
         if requested.robust is not None:
@@ -291,6 +291,8 @@ def describe(problem: Problem, fit: Fit) -> None:
     if record is not None:
         y, loo, weights = (arrays.to_numpy(a)[problem.rows] for a in (problem.y, fit.loo_residuals, fit.weights))
         record.loo = mean_loss(problem, loo, weights, y)
+        if fit.loo_error > 0.0:
+            record.plan.append(f"leave-one-out residuals estimated from near rows, with errors of {fit.loo_error:.1%}")
         if problem.classification:
             record.error_rate = error_rate(y, loo, weights)
 
