@@ -121,6 +121,7 @@ def constants(effort: float) -> Constants:
     return replace(CONSTANTS, weight_rows=round(CONSTANTS.weight_rows * share**2), **changes)
 
 
+@cache
 def sized(size: Any, effort: float, power: int = 3) -> Any:
     """Return a size (or several) for an effort, where work is proportional to this power of it: 2 for a basis."""
     many = isinstance(size, tuple)
