@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import Bunch
 
 from lssvm import LSSVC, arrays, kernels, load, robust, save, sparsify, tune
-from lssvm.coding import couple, pair_rows, pair_slope, pair_work, pairs_of, platt_targets, softmax_slope
+from lssvm.coding import MISSED, couple, pair_rows, pair_slope, pair_work, pairs_of, smoothed_targets, softmax_slope
 from lssvm.estimators.planning import class_plan
 from lssvm.kernels import RBF, Linear, Matern
 from lssvm.losses import LOSSES
@@ -289,7 +289,7 @@ def test_the_slope_of_pairs_is_a_minimum_of_the_log_loss():
     for number, (rows, t) in enumerate(pair_rows(codes, 3)):
         values[rows, number] += 1.5 * t
     best = pair_slope(values, codes, weights, 3)
-    targets = platt_targets(codes, weights, 3)
+    targets = smoothed_targets(codes, weights, 3, MISSED)
 
     def loss(slope):
         return -float(weights @ np.sum(targets * np.log(couple(values, 3, slope)), axis=1))
@@ -310,6 +310,30 @@ def test_batches_agree_with_one_problem_after_the_other(name):
         assert_allclose(solved.intercept[number], fit.intercept, rtol=tolerance)
         for ours, theirs in ((solved.coef, fit.coef), (solved.decision, fit.decision), (solved.loo, fit.loo)):
             assert_allclose(ours[rows, number], theirs, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("steps", [1, batches.STEPS])
+@pytest.mark.parametrize("C", [0.1, 30.0, 1e3])
+@pytest.mark.parametrize("name", ["squared_hinge", "logistic"])
+def test_batches_of_other_losses_agree_with_one_problem_after_the_other(name, C, steps, monkeypatch):
+    """Full steps for all problems, and steps of any length for those that they do not solve, here all with one step."""
+    monkeypatch.setattr(batches, "STEPS", steps)
+    X, y = ordered(90)
+    K, weights = RBF(1.0)(X) + 1e-6 * np.eye(90), np.random.default_rng(0).uniform(0.5, 2.0, 90)
+    columns = pair_rows(y, 3)
+    pairs = BatchedPairs(columns, weights)
+    assert len(pairs.batches[0].numbers) > 1
+    solved = pairs.solve(K, C, LOSSES[name])
+    again = pairs.solve(K, C, LOSSES[name], solved.decision)
+    for number, (rows, t) in enumerate(columns):
+        fit = BinaryProblem(t, weights[rows], C, LOSSES[name]).solve(K[np.ix_(rows, rows)])
+        tolerance = 2 * batches.ROUGH * (1.0 + np.abs(fit.decision).max())
+        for one in (solved, again):
+            values = K[:, rows] @ one.coef[rows, number] + one.intercept[number]
+            assert_allclose(one.decision[rows, number], fit.decision, atol=tolerance)
+            assert_allclose(values[rows], one.decision[rows, number], atol=tolerance)
+            gaps = np.abs(one.loo[rows, number] - fit.loo) / (1.0 + np.abs(fit.loo).max())
+            assert np.quantile(gaps, 0.9) < batches.ROUGH  # rows at the margin of the hinge may be on either side
 
 
 @pytest.mark.parametrize(
@@ -630,7 +654,7 @@ def test_slopes_of_probabilities_without_rows_and_with_a_far_row():
     """A side of the boundary without rows says nothing: about 1/2. One huge decision value does not limit the slope."""
     assert softmax_slope(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0)) <= 1e-6
     logits = np.column_stack([np.zeros(100), np.tile([-2.0, -1.0, 1.0, 2.0], 25)])
-    targets = platt_targets(np.tile([0, 1, 0, 1], 25), np.ones(100), 2)
+    targets = smoothed_targets(np.tile([0, 1, 0, 1], 25), np.ones(100), 2)
     far, one = np.array([[0.0, 1e9]]), np.array([[0.0, 1.0]])
     slope = softmax_slope(logits, targets, np.ones(100))
     both = softmax_slope(np.vstack([logits, far]), np.vstack([targets, one]), np.ones(101))

@@ -298,12 +298,12 @@ def test_calibration_uses_left_out_decision_values():
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_slopes_maximise_the_smoothed_likelihood(classes):
-    """Platt's targets (n_k + 1)/(n_k + 2) on left-out decision values, maximised by a general optimiser."""
+    """Targets (n_k + 1/2)/(n_k + 1) on left-out decision values, maximised by a general optimiser."""
     X, y = make_classes(60, classes, 1.0)
     model = LSSVC(**GIVEN).fit(X, y)
     coded = np.where(y[:, None] == (np.arange(3) if classes == 3 else [1]), 1.0, -1.0)
     f = coded - model.loo_residuals_.reshape(60, -1)
-    sure = (np.bincount(y)[y] + 1) / (np.bincount(y)[y] + 2)
+    sure = (np.bincount(y)[y] + 0.5) / (np.bincount(y)[y] + 1)
     target = np.where(y[:, None] == np.arange(classes), sure[:, None], (1 - sure[:, None]) / (classes - 1))
 
     def probabilities(parameters, values):

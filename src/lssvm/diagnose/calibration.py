@@ -366,9 +366,8 @@ def _intervals_of(model: Any, X: Any, y: Any, coverage: float, output: int) -> t
         return inputs, middle, (np.abs(found.residuals) <= size)[:, output], high - low
     ends = arrays.to_numpy(model.predict_interval(X, coverage))
     targets = np.asarray(arrays.to_numpy(y), dtype=float)
-    ends, targets, predicted = (
-        np.reshape(a, (*a.shape[:n], -1))[..., output]
-        for a, n in ((ends, 2), (targets, 1), (arrays.to_numpy(model.predict(X)), 1))
-    )
+    predicted = arrays.to_numpy(model.predict(X))
+    ends = ends.reshape(len(ends), 2, -1)[..., output]
+    targets, predicted = (np.reshape(a, (len(a), -1))[:, output] for a in (targets, predicted))
     inside = (ends[:, 0] <= targets) & (targets <= ends[:, 1])
     return arrays.to_numpy(X), predicted, inside, ends[:, 1] - ends[:, 0]

@@ -224,10 +224,10 @@ def importance(model: LSSVR | LSSVC, rows: int = 1000) -> Bunch:
     full = _error(first, average(whole))
     errors = np.full(len(names), full)
     for column in np.flatnonzero(np.any(used, axis=0)):
-        without = [
-            _loo(kept, _with_constant(kept.problem, sources == column)) if mask[column] else known
-            for kept, mask, known in zip(parts, used, whole, strict=True)
-        ]
+        without = list(whole)
+        for place, kept in enumerate(parts):
+            if used[place][column]:
+                without[place] = _loo(kept, _with_constant(kept.problem, sources == column))
         errors[column] = _error(first, average(without))
     order = np.argsort(full - errors, kind="stable")
     return Bunch(

@@ -43,7 +43,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         None chooses between `kernels.Matern` and `kernels.RBF`; unlike `LSSVR()`, it never fits a stack. Widths are
         those of `LSSVR`.
     C, steps, robust, categorical_features, merge_text, effort, verbose
-        As in `LSSVR`. With ``steps=None``, large problems use a basis of 300 to 1500 randomly chosen rows.
+        As in `LSSVR`. With ``steps=None``, large problems use a basis of 300 to 3000 randomly chosen rows.
     class_weight : dict, "balanced" or None
         Weights of the classes, which multiply the sample weights.
     coding : {"auto", "one-vs-rest", "one-vs-one"}
@@ -126,6 +126,8 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         if plan is None:
             return super()._solve(problems, layout, given)
         if self.kernel is None:
+            # A stack gains nothing: with further members (Matern 1/2, common widths, another loss) the log loss of 19
+            # tables was 0.995 to 1.002 times as large, the error 1.00 to 1.02 times.
             quick, kernels = self.effort < QUICK, [Matern(ard=True), RBF(ard=True)]
             problem = problem.replace(kernel=kernels[0] if quick else Choice(kernels))
         last = progress.expect(lambda: float(len(problem.rows)) ** 3)

@@ -39,9 +39,9 @@ MOST_WORK = 3e11  # largest sum of rows * n^2 over the members of the default st
 EXPLAINED = 1e-4  # share of the variance: with less left (visualizing_soil), 60 instead of 91 seconds, same error
 MOST_PAIRS = 5000  # of classes, up to which "auto" considers models of pairs; those of 100 classes take half a minute
 DENSE_CLASS_WORK = 6e10  # A classifier is dense up to this sum of the cubed sizes of all pairs.
-CLASS_BASIS_WORK = 4e10  # The basis of others has this squared size times rows of all pairs times systems.
+CLASS_BASIS_WORK = 1e11  # The basis of others has this squared size times rows of all pairs times systems.
 CLASS_SYSTEMS = 10  # Losses other than squares need this many systems.
-CLASS_BASIS = (300, 1500)  # The basis of a classifier has at least and at most this many points.
+CLASS_BASIS = (300, 3000)  # The basis of a classifier has at least and at most this many points.
 LONG = 30.0  # With verbose=1, fits that may take more seconds are described before they begin.
 MOST_POINTS = 2000  # Counts and positive targets have at most this many, if a dense model cannot be factorised.
 BASIS_SIZE = 500  # partial_fit and fit_chunks with steps=None: number of basis rows

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.special import softmax
 
-from ..coding import platt_targets, softmax_slope
+from ..coding import MISSED, smoothed_targets, softmax_slope
 
 
 def calibrate(decision: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -15,12 +15,12 @@ def calibrate(decision: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> n
 
     Two classes (one column): P = 1/(1 + exp(-slope * f)), with one slope for f < 0 and one for f > 0. More classes:
     softmax of slope * f. Both are monotone and keep the class with the largest decision value the most probable,
-    because a least-squares model on targets -1 and +1 already has P = 1/2 at f = 0. Targets are smoothed as in Platt
-    (1999): (n_k + 1)/(n_k + 2) for a class of n_k rows, so that separable classes keep finite slopes.
+    because a least-squares model on targets -1 and +1 already has P = 1/2 at f = 0. Targets are smoothed,
+    so that separable classes keep finite slopes.
     """
     kept = weights > 0  # a weight of 0 removes the row
     decision, codes, weights = decision[kept], codes[kept], weights[kept]
-    targets = platt_targets(codes, weights, max(2, decision.shape[1]))
+    targets = smoothed_targets(codes, weights, max(2, decision.shape[1]), MISSED)
     if decision.shape[1] > 1:
         return np.array([softmax_slope(decision, targets, weights)])
     logits = np.column_stack([np.zeros(len(codes)), decision[:, 0]])

@@ -144,10 +144,8 @@ def pick_columns(X: Array, group: Sequence[int]) -> Array:
     return arrays.take(X.T, np.asarray(group)).T
 
 
-Kernels = Annotated[
-    Sequence[Kernel],
-    Rule(f"a list of at most {MOST_KERNELS} kernels", lambda value: len(value) <= MOST_KERNELS, objects=True),
-]
+FEW = Rule(f"a list of at most {MOST_KERNELS} kernels", lambda value: len(value) <= MOST_KERNELS, objects=True)
+Kernels = Annotated[Sequence[Kernel], FEW]
 
 
 class _Several(Kernel):

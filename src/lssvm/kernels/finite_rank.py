@@ -20,16 +20,12 @@ Constant = Annotated[
     float,
     Rule("a finite, non-negative number", lambda value: isinstance(value, Real) and 0 <= value <= LARGEST),
 ]
-Knots = Annotated[
-    ArrayLike,
-    integer(f"an integer from 2 to {MOST_KNOTS}", 2, MOST_KNOTS)
-    | numbers("an array of finite knots", 1, 2, most=MOST_KNOTS),
-]
+KNOTS = numbers("an array of finite knots", 1, 2, most=MOST_KNOTS)
+Knots = Annotated[ArrayLike, integer(f"an integer from 2 to {MOST_KNOTS}", 2, MOST_KNOTS) | KNOTS]
 
 
-Scale = Annotated[
-    ArrayLike, numbers("an array of positive numbers, one per column (inf drops a column)", 1, above=0.0, finite=False)
-]
+SCALE = numbers("an array of positive numbers, one per column (inf drops a column)", 1, above=0.0, finite=False)
+Scale = Annotated[ArrayLike, SCALE]
 
 
 class Linear(Kernel):

@@ -15,10 +15,8 @@ from .base import Kernel
 
 LONG = 64.0  # Above this |x|^2 + |z|^2, the rounding error of |x|^2 + |z|^2 - 2xz exceeds about 1e-14.
 FAR = 1e140  # Scaled values beyond this grow like a logarithm, so that squares and their sums are finite.
-Width = Annotated[
-    ArrayLike,
-    numbers("positive: a number or one per column (inf drops a column)", 0, 1, above=0.0, finite=False),
-]
+WIDTHS = numbers("positive: a number or one per column (inf drops a column)", 0, 1, above=0.0, finite=False)
+Width = Annotated[ArrayLike, WIDTHS]
 Smoothness = Annotated[float, one_of(0.5, 1.5, 2.5)]
 CENTRE_ROWS = 1000  # The median is computed from about this many rows.
 MANY_COLUMNS = 400  # With more columns, those of infinite width are left out of the distances.

@@ -181,15 +181,11 @@ class Structure:
         # rows of the sup-norm constraints in the unknown x, scaled to size 1
         whole, places = slice(0, len(self.right)), blocks.places
         columns = [places[part] if blocks.basis is None else whole for part in self.inside]
-        rows = [
-            self.root * blocks.Q[part][own] @ self.basis[places[part], place]
-            for part, own, place in zip(self.inside, first, columns, strict=True)
-        ]
+        parts = zip(self.inside, first, columns, strict=True)
+        rows = [self.root * blocks.Q[part][own] @ self.basis[places[part], place] for part, own, place in parts]
         self.parametric = Parametric(self.gram, rows, columns, separate=blocks.basis is None)
-        spanning = [
-            start + _spanning(blocks.Q[part][own])
-            for start, part, own in zip(self.parametric.starts, self.inside, first, strict=True)
-        ]
+        starts = zip(self.parametric.starts, self.inside, first, strict=True)
+        spanning = [start + _spanning(blocks.Q[part][own]) for start, part, own in starts]
         self.first_rows = {int(k) + sign for own in spanning for k in own for sign in (0, self.parametric.count)}
         self.working = self.first_rows
 

@@ -128,10 +128,8 @@ class Parametric:
             sums = np.abs(multipliers).max(initial=0.0) + np.abs(dg[self.r :]).max()  # the equations of t lack w
             limits = ROUNDING * np.array([size + np.abs(multipliers).max(initial=0.0), sums, size])
             # the excess of rows grows only by SLACK times the slope of their multipliers
-            good = all(
-                np.abs(part).max(initial=0.0) <= limit
-                for part, limit in zip(np.split(rest, [self.r, self.n]), limits, strict=True)
-            )
+            parts = zip(np.split(rest, [self.r, self.n]), limits, strict=True)
+            good = all(np.abs(part).max(initial=0.0) <= limit for part, limit in parts)
             if good:
                 break
         return Optimum(w, working, multipliers), bool(good)

@@ -6,7 +6,8 @@ more digits of leverages near 1. With A = K + diag(1/(C v)) the coefficients are
 
     P = A^-1 - u u'/(1'u),  u = A^-1 1,    leave-one-out values:  t_i - (P t)_i/P_ii.
 
-Other losses need Newton's method, which solves one problem after the other: it takes steps of different lengths.
+Other losses need Newton's method. Where values are compared, a batch takes full steps together; systems that these do
+not solve, and all of which derivatives are needed, are solved one after the other by steps of different lengths.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ PADDING = 1.3  # The sizes of the problems in a batch have at most this ratio.
 LOST = 1e-12  # Below this share of a diagonal element, rounding errors are all that is left.
 TOLERANCE = 1e-4  # Decision values from Newton's method are this accurate if the gradient is needed.
 ROUGH = 1e-2  # They are this accurate for comparing settings.
+STEPS = 12  # A batch takes at most this many steps of Newton's method together.
 WORK = 2**24  # A batch of several problems has at most this sum of cubed sizes: enough work for one thread.
 
 Binaries = list[tuple[np.ndarray, np.ndarray]]  # rows and targets of each problem
@@ -118,11 +120,13 @@ class BatchedPairs:
         self, K: np.ndarray, C: float, loss: Loss, start: np.ndarray | None = None, *, with_gradient: bool = False
     ) -> PairSolution:
         """Solve all problems; `start` are decision values (rows, problems) from which Newton's method may start."""
-        batches = self.batches if loss.is_quadratic else self.alone
+        apart = with_gradient or any(batch.targets.shape[2] > 1 for batch in self.batches)
+        batches = self.alone if apart and not loss.is_quadratic else self.batches
         coef, decision, loo = (np.zeros((len(K), len(self.columns))) for _ in range(3))
         intercept = np.zeros(len(self.columns))
 
         def solve(batch: Batch) -> tuple[Batch, Any]:
+            known: Any = None
             A = np.zeros((*batch.rows.shape, batch.rows.shape[1]))  # of every system; 0 for padding
             for own, part in zip(batch.numbers, A, strict=True):
                 for whole, inner in self.blocks[own[0]]:
@@ -130,12 +134,19 @@ class BatchedPairs:
             if loss.is_quadratic:
                 found, known = _least_squares(A, batch, C)
             else:
-                first = None if start is None else start[batch.rows[0], batch.numbers[0, 0]]
-                tolerance = TOLERANCE if with_gradient else ROUGH
-                problem = BinaryProblem(batch.targets[0, :, 0], batch.weights[0], C, loss, first, tolerance)
-                fit = problem.solve(A[0], inverse=with_gradient)
-                found = (*(value[None, :, None] for value in (fit.coef, fit.decision, fit.loo)), fit.intercept)
-                known = problem, fit, A[0]
+                first = None if start is None else start[batch.rows, batch.numbers]
+                found, left = _newton(A, batch, C, loss, first) if len(A) > 1 else (_zeros(batch), [0])
+                for place in left:
+                    own = batch.inside[place]
+                    before = None if first is None else first[place, own]
+                    parts = batch.targets[place, own, 0], batch.weights[place, own]
+                    problem = BinaryProblem(*parts, C, loss, before, TOLERANCE if with_gradient else ROUGH)
+                    K_own = A[place][: own.sum(), : own.sum()]
+                    fit = problem.solve(K_own, inverse=with_gradient)
+                    known = problem, fit, K_own
+                    for out, value in zip(found, (fit.coef, fit.decision, fit.loo), strict=False):
+                        out[place, own, 0] = value
+                    found[3][place] = fit.intercept
             *values, intercept[batch.numbers] = found
             system, row = np.nonzero(batch.inside)
             for out, own in zip((coef, decision, loo), values, strict=True):
@@ -168,6 +179,46 @@ def _least_squares(A: np.ndarray, batch: Batch, C: float) -> tuple[tuple[Any, ..
     intercepts = np.einsum("gi,gik->gk", ones, t) / total
     values = (a, t - ridge[:, :, None] * a, t - a / q[:, :, None], intercepts)
     return values, (P, a, q, ridge)
+
+
+def _zeros(batch: Batch) -> tuple[np.ndarray, ...]:
+    """Return coefficients, decision and leave-one-out values and biases of systems with one target, all 0."""
+    return (*(np.zeros(batch.targets.shape) for _ in range(3)), np.zeros((len(batch.rows), 1)))
+
+
+def _newton(
+    K: np.ndarray, batch: Batch, C: float, loss: Loss, start: np.ndarray | None
+) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+    """Return the same values as `_least_squares`, for another loss, and the systems that full steps do not solve."""
+    t, inside, weights = batch.targets[:, :, 0], batch.inside, batch.weights
+    f = np.zeros(t.shape) if start is None else start * inside
+    for _ in range(STEPS):
+        v = weights * loss.curvature(t * f)
+        active = inside & (v > 0)
+        v = np.where(active, v, 1.0)
+        z = np.where(active, f + weights * t * loss.slope(t * f) / v, 0.0)
+        ridge = np.where(active, 1.0 / (C * v), 1.0)
+        A = K * (active[:, :, None] & active[:, None, :])
+        np.einsum("gii->gi", A)[...] += ridge
+        right = np.stack([z, active * 1.0], axis=1)
+        failed = [lapack.dpotrf(part.T, lower=1, clean=1, overwrite_a=1)[1] > 0 for part in A]
+        for part, columns in zip(A, right, strict=True):
+            lapack.dpotrs(part.T, columns.T, lower=1, overwrite_b=1)
+        plain, ones = right[:, 0], right[:, 1]
+        total = np.maximum(ones.sum(axis=1), 1e-300)[:, None]
+        b = plain.sum(axis=1)[:, None] / total
+        a = plain - b * ones
+        before, f = f, (K @ a[:, :, None])[:, :, 0] + b
+        change, largest = (np.max(np.abs(values) * inside, axis=1) for values in (f - before, f))
+        left = ~(change <= ROUGH * (1.0 + largest)) | ~active.any(axis=1) | failed
+        if not left.any():
+            break
+    arrays.invert_lower(A.transpose(0, 2, 1))
+    squares = np.einsum("gij,gij->gi", A, A)
+    q = squares - ones**2 / total
+    kept = active & (q > LOST * squares)
+    loo = np.where(kept, z - a / np.where(kept, q, 1.0), f)
+    return (*(values[:, :, None] for values in (a, f, loo)), b), np.flatnonzero(left)
 
 
 def _blocks(rows: np.ndarray) -> list[tuple[tuple[slice, slice], tuple[slice, slice]]]:

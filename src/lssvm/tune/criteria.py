@@ -14,7 +14,7 @@ from sklearn.utils import Bunch
 
 from .. import arrays, progress
 from ..arrays import EPS, NumericalError
-from ..coding import pair_losses, pair_rows, pairs_of, platt_targets, softmax_slope
+from ..coding import pair_losses, pair_rows, pairs_of, smoothed_targets, softmax_slope
 from ..kernels import Kernel
 from ..losses import LOSSES
 from ..problem import Problem
@@ -232,7 +232,7 @@ class LooLogLoss(Criterion):
             found = pair_losses(values, codes, weights, n_classes)[1]
         else:
             f = np.column_stack([0.0 * values, values]) if n_classes == 2 else values
-            aims = platt_targets(codes, weights, n_classes)
+            aims = smoothed_targets(codes, weights, n_classes)
             found = -np.sum(aims * log_softmax(softmax_slope(f, aims, weights) * f, axis=1), axis=1)
         return np.asarray(found * weights / weights.mean())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -15,7 +16,7 @@ from ..targets import ROUNDING, UNITS
 from .constants import constants, sample_of
 from .criteria import LooError
 from .search import common_widths
-from .widths import WidthSearch
+from .widths import Candidate, WidthSearch
 
 LINEAR = 0.8  # Above this correlation of a column and its asinh, the two scales hardly differ.
 CLEARLY = 2.0  # The mean gain of a scale must exceed this many standard errors.
@@ -33,32 +34,41 @@ def long_tail_scales(problem: Problem) -> np.ndarray:
         largest = float(np.abs(X[:, column]).max()) or 1.0
         x = X[:, column] / largest
         best = -len(x) * math.log(x.std() or math.inf) - math.log(len(x))  # log likelihoods; a scale is a parameter
-        for origin in (x.min(), x.max(), np.median(x)) if best > -math.inf else ():
+        several = best > -math.inf and len(np.unique(x)) > 2  # a scale does not change how two values are related
+        for origin in (x.min(), x.max(), np.median(x)) if several else ():
             sizes = np.abs(x - origin)
-            for unit in np.quantile(sizes[sizes > ROUNDING * sizes.max()], UNITS):
-                y = np.arcsinh((x - origin) / unit)
-                likelihood = -len(x) * math.log(y.std() or math.inf)
-                likelihood -= float(np.sum(np.log(np.hypot(x - origin, unit))))
-                if likelihood > best and np.corrcoef(x, y)[0, 1] < LINEAR:
-                    best, found[:, column] = likelihood, (largest * origin, largest * unit)
+            units = np.quantile(sizes[sizes > ROUNDING * sizes.max()], UNITS)
+            y = np.arcsinh((x - origin) / units[:, None])
+            y = y - y.mean(axis=1)[:, None]
+            spreads = y.std(axis=1)
+            likelihoods = -np.sum(np.log(np.hypot(x - origin, units[:, None])), axis=1)
+            likelihoods -= len(x) * np.log(np.where(spreads > 0, spreads, math.inf))
+            likelihoods[y @ (x - x.mean()) >= LINEAR * len(x) * spreads * x.std()] = -math.inf
+            place = int(np.argmax(likelihoods))
+            if likelihoods[place] > best:
+                best, found[:, column] = likelihoods[place], (largest * origin, largest * units[place])
     return found
 
 
 def is_better_scaled(problem: Problem, scaled: Array) -> bool:
     """Return whether `scaled` inputs clearly lower the leave-one-out residuals of a sample with one width per column.
 
-    If they do not lower its leave-one-out error with a common width, they are not tried.
+    If they do not lower those with a common width, one width per column is not tried.
     """
     limits, kernel, record = constants(problem.effort), RBF(ard=True), Bunch(evaluations=0, plan=[])
     rows = sample_of(problem, limits.start_rows)
     parts = [problem.replace(X=X, kernel=kernel, fitted=None).subset(rows) for X in (problem.X, scaled)]
     starts = [common_widths(part, part, "auto", record)[0] for part in parts]
-    if starts[1].value >= starts[0].value:
+    criteria = [LooError(part, part.spreads.values, record) for part in parts]
+
+    def is_better(candidates: Iterable[Candidate], errors: float) -> bool:
+        pairs = zip(criteria, candidates, strict=True)
+        before, after = (np.abs(criterion.residuals(own)).sum(axis=1) for criterion, own in pairs)
+        gain = before - after
+        return bool(gain.mean() > errors * gain.std() / math.sqrt(len(gain)))
+
+    if not is_better(starts, 0.0):
         return False
-    sizes = []
-    for part, start in zip(parts, starts, strict=True):
-        criterion = LooError(part, part.spreads.values, record)
-        best = WidthSearch(criterion, kernel, start, many=True).minimise(limits.few_iterations)
-        sizes.append(np.abs(criterion.residuals(best)).sum(axis=1))
-    gain = sizes[0] - sizes[1]
-    return bool(gain.mean() > CLEARLY * gain.std() / math.sqrt(len(gain)))
+    pairs = zip(criteria, starts, strict=True)
+    searches = (WidthSearch(criterion, kernel, start, many=True) for criterion, start in pairs)
+    return is_better((search.minimise(limits.few_iterations) for search in searches), CLEARLY)
