@@ -111,7 +111,7 @@ def test_intervals_equal_real_refits(name, outputs):
 
 
 @pytest.mark.filterwarnings("ignore:By leave-one-out")
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["zeros", "basis", "reduced", "linear-weighted"])
 def test_as_many_folds_as_rows_are_the_jackknife(name):
     X, y = make_regression(19)
     model, sample_weight = MODELS[name]
@@ -119,14 +119,6 @@ def test_as_many_folds_as_rows_are_the_jackknife(name):
     rows = np.count_nonzero(model.weights_)
     tolerance = 1e-8 if model.C_ < 1e6 else 1e-4
     assert_allclose(model.predict_interval(NEW, method="cv+", folds=rows), model.predict_interval(NEW), rtol=tolerance)
-
-
-def test_minmax_holds_jackknife_plus():
-    X, y = make_regression(60)
-    model = LSSVR(**GIVEN).fit(X, y)
-    inner, outer = model.predict_interval(NEW), model.predict_interval(NEW, method="jackknife-minmax")
-    assert (outer[:, 0] < inner[:, 0]).all()
-    assert (outer[:, 1] > inner[:, 1]).all()
 
 
 def test_blocks_of_new_rows_do_not_matter():

@@ -63,18 +63,14 @@ QUICK = {
 }
 SLOW = {
     "robust": lambda: LSSVR(**GIVEN, robust="hampel").fit(X, y),
-    "additive groups": lambda: LSSVR(kernels.Additive(kernels.RBF(9.0), groups=[[0, 1]]), C=5.0).fit(ROWS, y),
     "additive spline": lambda: LSSVR(kernels.Additive(kernels.Spline(5), active=[0]), C=5.0).fit(ROWS, y),
     "pruned": lambda: LSSVR(**GIVEN, steps=[sparsify.Prune(20, rows="keep")]).fit(X, y),
-    "linear": lambda: LSSVR(kernels.Linear(), C=1.0).fit(X, y),
-    "chunks": lambda: LSSVR(**GIVEN).fit_chunks([(X[:50], y[:50]), (X[50:], y[50:])]),
     "three classes": lambda: LSSVC(**GIVEN_CLASSES).fit(RIPLEY, THREE),
     "logistic": lambda: LSSVC(**GIVEN_CLASSES, loss="logistic").fit(RIPLEY, LABELS),
     "additive pairs": lambda: LSSVC(
         kernels.Additive(kernels.RBF(sigma=0.5)), C=5.0, coding="one-vs-one", loss="squared_hinge"
     ).fit(RIPLEY, THREE),
     "chunked classes": lambda: LSSVC(**GIVEN_CLASSES).fit_chunks([(RIPLEY, LABELS)]),
-    "robust stack": lambda: LSSVR(kernels.Stack(BOTH), robust="huber").fit(X, y),
     "stack of chunks": lambda: LSSVR(kernels.Stack(BOTH), C=5.0).fit_chunks([(X[:50], y[:50]), (X[50:], y[50:])]),
     "additive stack": lambda: LSSVR(kernels.Stack(ADDITIVE), C=50.0).fit(ROWS, y),
     "stack of three classes": lambda: stack_of_classifiers(THREE),
