@@ -893,25 +893,24 @@ def small_sizes(monkeypatch):
     return monkeypatch
 
 
+def problem_of_size(rows):
+    return Problem(RBF(1.0), np.zeros((rows, 1)), np.zeros((rows, 1)), np.ones(rows))
+
+
 @pytest.mark.parametrize(
     ("rows", "memory", "size"),
-    [
-        (300, 2**40, 300),
-        (15_000, 2**40, 15_000),
-        (15_000, 2**30, 3162),  # no room for three matrices
-        (40_000, 2**40, 40_000),
-        (40_000, 2**34, 1936),  # nor for one
-        (50_001, 2**40, 1732),
-        (10**6, 2**40, 500),
-    ],
+    [(300, 2**40, 300), (50_000, 2**40, 50_000), (50_001, 2**40, 1732), (10**6, 2**40, 500), (10**6, 2**20, 500)],
 )
-def test_the_largest_basis_depends_on_rows_and_memory(rows, memory, size, monkeypatch):
-    monkeypatch.setattr(arrays, "memory", lambda X: memory)
-    column = np.zeros((rows, 1))
-    problem = Problem(RBF(), column, column, np.ones(rows))
-    assert sparsify.bases.largest_basis(problem) == size
-    grouped = sparsify.bases.largest_basis(problem.replace(row_groups=np.arange(rows)))
-    assert grouped == (size if rows <= 15_000 else min(size, max(500, int((1.5e11 / rows) ** 0.5))))
+def test_the_largest_basis_depends_on_the_number_of_rows(rows, memory, size, monkeypatch):
+    monkeypatch.setattr(arrays, "memory", lambda X, free: memory)
+    assert sparsify.bases.largest_basis(problem_of_size(rows)) == size
+
+
+@pytest.mark.parametrize(("rows", "memory", "size"), [(15_000, 2**31, 2684), (20_000, 2**31, 2013), (600, 2**20, 500)])
+def test_too_little_memory_for_all_rows_is_reported(rows, memory, size, monkeypatch):
+    monkeypatch.setattr(arrays, "memory", lambda X, free: memory)
+    with pytest.warns(UserWarning, match=f"{rows} rows .* 60% of the free memory: a smaller basis is used"):
+        assert sparsify.bases.largest_basis(problem_of_size(rows)) == size
 
 
 def test_rows_of_a_noise_free_table_that_are_hard_to_fit_are_not_outliers():

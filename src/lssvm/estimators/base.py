@@ -271,6 +271,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             planning.check_loss(self, f"loss={first.loss!r}", "loss='squared'", grouped=first.row_groups is not None)
         last = progress.expect(lambda: len(problems) * planning.most_to_solve(problems[0]))
         ready = planning.with_bases(problems, self.steps if steps is None else steps, is_default=self.kernel is None)
+        if self.verbose:
+            planning.announce(ready)
         known, found = tune_members(ready), []
         with last:
             for place, problem in known.items():
