@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
-from lssvm import LSSVC, LSSVR, kernels, load, progress, save, sparsify
+from lssvm import LSSVC, LSSVR, arrays, kernels, load, progress, save, sparsify
 from lssvm.estimators import planning
 from lssvm.problem import Problem
 from lssvm.sparsify.bases import largest_basis
@@ -17,6 +17,7 @@ from lssvm.tune.constants import CONSTANTS, constants
 EFFORTS = (0.001, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 1000.0)
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-1.0, 1.0, (150, 3))
+BASIS = [sparsify.Random(20, random_state=0)]
 Y = np.sin(3.0 * X[:, 0]) + X[:, 1] + RNG.normal(0.0, 0.2, 150)
 
 
@@ -53,7 +54,8 @@ def test_one_given_parameter_is_kept_when_others_are_searched():
     assert {type(one.kernel_) for one in stack.members_} <= {kernels.RBF, kernels.Spline}
 
 
-def test_sizes_grow_with_effort_and_work_in_proportion():
+def test_sizes_grow_with_effort_and_work_in_proportion(monkeypatch):
+    monkeypatch.setattr(arrays, "memory", lambda X, free: None)
     assert constants(1.0) is CONSTANTS
     several = [constants(effort) for effort in EFFORTS]
     for name in ("start_rows", "dense_stage", "trial", "last_stage", "class_rows", "iterations", "few_iterations"):
@@ -64,7 +66,7 @@ def test_sizes_grow_with_effort_and_work_in_proportion():
         sizes = np.array([largest_basis(problem_of(rows, effort)) for effort in EFFORTS], dtype=float)
         assert (np.diff(sizes) >= 0).all()
         usual = rows * sizes[4] ** 2
-        assert (rows * sizes**2 <= 1.01 * usual * np.maximum(EFFORTS, 1.0)).all()
+        assert (rows * sizes**2 <= 1.01 * usual * np.maximum(EFFORTS, 1.0))[sizes < rows].all()
 
 
 def test_members_of_the_default_stack():
@@ -102,6 +104,19 @@ def test_chunks_use_a_smaller_basis():
     inputs = np.random.default_rng(3).uniform(size=(600, 2))
     model = LSSVR(kernels.RBF(0.5), C=1.0, effort=0.1).fit_chunks([(inputs, inputs[:, 0])])
     assert len(model.support_vectors_) == round(planning.BASIS_SIZE * 0.1**0.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"), [({}, "150 rows, dense, 6 models"), ({"steps": BASIS}, "20 basis points")]
+)
+def test_a_long_fit_is_announced(arguments, words, monkeypatch, capsys):
+    LSSVR(verbose=1, **arguments).fit(X, Y)
+    assert "rows" not in capsys.readouterr().err
+    monkeypatch.setattr(planning, "LONG", 0.0)
+    LSSVR(**arguments).fit(X, Y)
+    assert "rows" not in capsys.readouterr().err
+    LSSVR(verbose=1, **arguments).fit(X, Y)
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("effort", [0, -1.0, 1e-4, 1e4, np.nan, np.inf, True, "high", None, [1.0]])

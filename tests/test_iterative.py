@@ -8,6 +8,7 @@ import pytest
 import reference
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 import lssvm
@@ -32,7 +33,7 @@ def small(monkeypatch):
 
     def counting(*arguments):
         solution = solve(*arguments)
-        solved.append(solution is not None)
+        solved.append(solution is not None and solution[1] == 0.0)
         return solution
 
     monkeypatch.setattr(iterative, "solve", counting)
@@ -42,7 +43,8 @@ def small(monkeypatch):
 def direct(model, *data, **options):
     """The same machine by its factorisation."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(problem.problem, "ITERATIVE_ROWS", 10**9)
+        for name in ("ITERATIVE_ROWS", "FACTORISED_ROWS"):
+            patch.setattr(problem.problem, name, 10**9)
         return clone(model).fit(*data, **options)
 
 
@@ -123,10 +125,12 @@ def test_the_preconditioner_saves_products_whatever_the_number_of_targets(column
             return np.take(K, rows, axis=0, out=out) if columns is None else K[np.ix_(rows, columns)]
 
         _, factor = iterative.randomly_pivoted(block, np.ones(400), limit, 0.1, np.random.RandomState(0))
-        coef, intercept, residuals = iterative.solve(product, factor, targets, np.ones(400), 0.1)
+        found, left, _ = iterative.solve(product, factor, targets, np.ones(400), 0.1)
+        assert left == 0.0
         solution = system.factorise_dual(K.copy, targets, np.ones(400), 0.1).solution(0.1)
-        for ours, exact in ((coef, solution.coef), (intercept, solution.intercept), (residuals, solution.residuals)):
-            assert_allclose(ours, exact, atol=1e-6 * np.abs(solution.coef).max())
+        for name in ("coef", "intercept", "residuals"):
+            atol = 1e-6 * np.abs(solution.coef).max()
+            assert_allclose(getattr(found, name), getattr(solution, name), atol=atol)
         counts.append(len(products))
     assert counts[1] <= 10 < 2 * counts[1] < counts[0]
 
@@ -177,8 +181,9 @@ def test_rows_are_computed_again_where_the_matrix_does_not_fit(small, monkeypatc
         LSSVR(kernels.RBF(1.5), C=10.0, steps=()).fit(X, Y)
 
 
-def test_what_does_not_converge_is_factorised(small):
+def test_what_does_not_converge_is_factorised(small, monkeypatch):
     """An indefinite matrix, and a ridge far below what the bounded rank and number of products can reach."""
+    monkeypatch.setattr(iterative, "RANK", 5.0)
     rows = np.arange(400)
     indefinite = kernels.RBF(1.5).evaluate(X, X) - 3.0 * np.diag(rows % 2)
     rough = np.minimum(rows[:, None], rows[None, :]) + 0.0  # slow decay
@@ -268,3 +273,97 @@ def test_leave_one_out_needs_the_rows():
             short.leave_one_out()
     rows = LSSVR(kernels.RBF(1.0), C=1.0).fit_chunks([(X, Y[:, 0])])
     assert rows.leave_one_out().press_ == rows.press_
+
+
+# Leave-one-out without a factorisation --------------------------------------------------------------------------------
+@pytest.fixture
+def estimated(monkeypatch):
+    """Leave-one-out residuals are estimated for the 400 rows; without lasting effect on `direct`."""
+    monkeypatch.setattr(problem.problem, "FACTORISED_ROWS", 50)
+
+
+def problem_of(kernel, C=10.0, weights=None):
+    return Problem(kernel, X, Y, np.ones(400) if weights is None else weights, C=C)
+
+
+def exactly(machine):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(problem.problem, "FACTORISED_ROWS", 10**9)
+        return machine.solve()
+
+
+WEIGHTS = np.r_[np.zeros(7), np.full(13, 1e-2), RNG.uniform(0.1, 3.0, 380)]
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
+@pytest.mark.parametrize("neighbours", [100, 400])
+def test_estimated_residuals_are_near_those_of_refits(weights, neighbours, estimated, monkeypatch):
+    monkeypatch.setattr(iterative, "NEIGHBOURS", neighbours)
+    machine = problem_of(kernels.Matern(2.0, nu=0.5), weights=weights)
+    fit, exact = machine.solve(), exactly(machine)
+    assert fit.loo_error > 0.0 == exact.loo_error
+    assert_allclose(fit.coef, exact.coef, atol=1e-6 * np.abs(exact.coef).max())
+    rows = machine.rows
+    ratio = fit.loo_residuals[rows, 0] / exact.loo_residuals[rows, 0]
+    assert np.sqrt(np.mean((ratio - 1.0) ** 2)) < 0.06  # the bias, which 400 rows leave uncertain, is not estimated
+    assert_allclose(np.sum(fit.loo_residuals**2, axis=0), np.sum(exact.loo_residuals**2, axis=0), rtol=0.06)
+    assert_allclose(1.0 - fit.leverage[rows], fit.residuals[rows, 0] / fit.loo_residuals[rows, 0], rtol=1e-3)
+
+
+def test_variances_given_all_rows_are_those_of_the_inverse():
+    K, ridges, order = kernels.RBF(1.0).evaluate(X, X), RNG.uniform(0.1, 1.0, 400), RNG.permutation(400)
+
+    def block(rows, columns, out):
+        return K[rows] if columns is None else K[np.ix_(rows, columns)]
+
+    exact = 1.0 / np.diagonal(np.linalg.inv(K + np.diag(ridges))) - ridges
+    assert_allclose(iterative.near_variances(block, np.ones(400), ridges, order), exact, rtol=1e-8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(iterative, "NEIGHBOURS", 90)
+        fewer = iterative.near_variances(block, np.ones(400), ridges, order)
+    assert (fewer > exact * (1.0 - 1e-9)).all()  # given fewer rows, the variance is larger
+    assert np.mean(fewer / exact) < 1.5
+
+
+def test_checked_rows_are_exact():
+    K, checked = kernels.RBF(1.0).evaluate(X, X), np.array([3, 50, 399])
+    factor = np.linalg.cholesky(K + 1e-10 * np.eye(400)).T[:40].copy()  # any factor of a part will do
+    _, left, scales = iterative.solve(lambda V: V @ K, factor, Y, np.full(400, 2.0), 0.5, checked)
+    bordered = np.block([[K + 0.25 * np.eye(400), np.ones((400, 1))], [np.ones((1, 400)), np.zeros((1, 1))]])
+    assert left == 0.0
+    assert_allclose(scales, 1.0 / np.diagonal(np.linalg.inv(bordered))[checked], rtol=1e-3)
+
+
+def test_poor_estimates_are_reported(estimated, monkeypatch):
+    monkeypatch.setattr(iterative, "NEIGHBOURS", 2)
+    with pytest.warns(
+        UserWarning, match=r"leave-one-out residuals of 400 rows are estimates, with errors of about \d+%"
+    ):
+        assert problem_of(kernels.Matern(2.0), C=100.0).solve().loo_error > 0.1
+
+
+def test_what_nearly_converges_is_reported_if_there_are_many_rows(estimated, monkeypatch):
+    rows = np.arange(400)
+    rough = np.minimum(rows[:, None], rows[None, :]) + 0.0
+    model = LSSVR(kernels.Precomputed(), C=1e9, steps=())
+    exact = direct(model, rough, Y[:, 0]).predict(rough)
+    monkeypatch.setattr(problem.problem, "ITERATIVE_ROWS", 50)
+    monkeypatch.setattr(problem.problem, "NOT_SOLVED", 1.0)
+    monkeypatch.setattr(iterative, "RANK", 1.0)
+    with pytest.warns(ConvergenceWarning, match="relative residual of .* C = 1e\\+09: lower C, or use a basis"):
+        model.fit(rough, Y[:, 0])
+    assert np.abs(model.predict(rough) - exact).max() < 3.0 * Y[:, 0].std()
+    monkeypatch.setattr(problem.problem, "NOT_SOLVED", 1e-12)
+    assert_array_equal(model.fit(rough, Y[:, 0]).predict(rough), exact)
+
+
+def test_intervals_of_estimates_are_those_of_the_factorisation(small, estimated):
+    y = Y[:, 0] + RNG.standard_normal(400)
+    model = LSSVR(kernels.RBF(1.5), C=1.0, steps=()).fit(X, y)
+    ours = model.predict_interval(NEW, method="jackknife+")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(problem.problem, "FACTORISED_ROWS", 10**9)
+        exact = direct(LSSVR(kernels.RBF(1.5), C=1.0, steps=()), X, y).predict_interval(NEW, method="jackknife+")
+    width = np.mean(exact[:, 1] - exact[:, 0])
+    assert np.abs(ours - exact).max() < 0.15 * width
+    assert abs(np.mean(ours[:, 1] - ours[:, 0]) / width - 1.0) < 0.05

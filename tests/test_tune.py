@@ -345,7 +345,7 @@ def test_C_on_all_rows_is_the_best_there():
 @pytest.mark.parametrize(("noise", "dense", "size"), [(1.0, 0, 30), (0.0, 0, 120), (0.0, 800, 800)])
 def test_a_basis_size_left_open_is_what_pays(noise, dense, size, small_sizes):
     small_sizes.setattr(sparsify.bases, "SAMPLE_ROWS", 500)
-    small_sizes.setattr(sparsify.bases, "MOST_DENSE", dense)
+    small_sizes.setattr(sparsify.bases, "FACTORISED_ROWS", dense)
     small_sizes.setattr(sparsify.bases, "MOST_WORK", 800 * 120.0**2)
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, (800, 2))
@@ -893,14 +893,37 @@ def small_sizes(monkeypatch):
     return monkeypatch
 
 
+def problem_of_size(rows):
+    return Problem(RBF(1.0), np.zeros((rows, 1)), np.zeros((rows, 1)), np.ones(rows))
+
+
 @pytest.mark.parametrize(
     ("rows", "memory", "size"),
-    [(300, 2**40, 300), (15_000, 2**40, 15_000), (15_001, 2**40, 3162), (15_000, 2**30, 3162), (10**6, 2**40, 500)],
+    [(300, 2**40, 300), (50_000, 2**40, 50_000), (50_001, 2**40, 1732), (10**6, 2**40, 500), (10**6, 2**20, 500)],
 )
-def test_the_largest_basis_depends_on_rows_and_memory(rows, memory, size, monkeypatch):
-    monkeypatch.setattr(arrays, "memory", lambda X: memory)
-    problem = Bunch(rows=np.arange(rows), X=np.zeros((1, 1)), effort=1.0)
-    assert sparsify.bases.largest_basis(problem) == size
+def test_the_largest_basis_depends_on_the_number_of_rows(rows, memory, size, monkeypatch):
+    monkeypatch.setattr(arrays, "memory", lambda X, free: memory)
+    assert sparsify.bases.largest_basis(problem_of_size(rows)) == size
+
+
+@pytest.mark.parametrize(("rows", "memory", "size"), [(15_000, 2**31, 2684), (20_000, 2**31, 2013), (600, 2**20, 500)])
+def test_too_little_memory_for_all_rows_is_reported(rows, memory, size, monkeypatch):
+    monkeypatch.setattr(arrays, "memory", lambda X, free: memory)
+    with pytest.warns(UserWarning, match=f"{rows} rows .* 60% of the free memory: a smaller basis is used"):
+        assert sparsify.bases.largest_basis(problem_of_size(rows)) == size
+
+
+def test_rows_of_a_noise_free_table_that_are_hard_to_fit_are_not_outliers():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (300, 1))
+    y = np.where(X > 0.97, 0.05 * np.abs(np.sin(60 * X)), 0.0) + X  # rough in a few rows only
+    for wrong, lowest in ((0.0, 1.0), (5.0, 0.05)):
+        y[7] += wrong
+        problem = Problem(RBF(0.1), X, y, np.ones(300), C=1e6)
+        sizes = np.abs(problem.solve().loo_residuals)
+        assert sizes.max() > constants.CONSTANTS.outlier * np.quantile(sizes, 0.9) or wrong
+        weights = choose_C.downweight_outliers(problem, fixed_C=True).weights
+        assert weights.min() == pytest.approx(1.0) if wrong == 0.0 else weights[7] < lowest
 
 
 def test_C_of_many_rows_is_that_of_half_of_them(monkeypatch):

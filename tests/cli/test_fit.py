@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import os
 import re
 import runpy
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from cli_cases import AGE, CITY, NAMES, PRICE, ROWS, lines, people, planned, read_table, rounding
 
-from lssvm import LSSVR, cli, diagnose, load
+from lssvm import LSSVR, arrays, cli, diagnose, load
 from lssvm.cli import reading
 from lssvm.cli.reading import open_table
 from lssvm.cli.roles import Rows
@@ -333,7 +334,8 @@ def test_a_table_larger_than_the_memory_goes_through_chunks(run, folder, monkeyp
 
 def test_memory_that_holds_copies_of_files_counts_as_free(tmp_path, monkeypatch):
     table = tmp_path / "meminfo"
-    monkeypatch.setattr(cli.fitting, "MEMORY_TABLE", table)
+    monkeypatch.setattr(arrays.namespaces, "MEMORY_TABLE", table)
+    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 2**24, "SC_PAGE_SIZE": 4096}.get)
     table.write_text("MemTotal: 16000000 kB\nMemFree: 50000 kB\nMemAvailable: 12000000 kB\n")
     assert cli.fitting._free_memory() == 12_000_000 * 1024
     assert not cli.fitting._needs_chunks(20_000, 10)

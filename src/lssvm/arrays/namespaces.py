@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import array_api_compat
@@ -26,6 +29,7 @@ NORMAL_QUARTILES = 1.349  # This is the interquartile range of a normal distribu
 # A standard deviation this many times larger than the quartiles suggest is due to a few extreme cells: the ratio is 1
 # for a normal, 1.2 for an exponential and 2.0 for a standard log-normal distribution.
 FEW_CELLS = 5.0
+MEMORY_TABLE = Path("/proc/meminfo")
 SQUARE = 256  # A tile of a symmetric matrix has this many rows and columns.
 
 
@@ -197,8 +201,8 @@ def row_blocks(n_rows: int, bytes_per_row: int, array: Array = None, least: int 
 def memory(array: Array, *, free: bool = False) -> int | None:
     """Return the total memory, in bytes, of the device of the array; None if it is not known.
 
-    With `free`, of a GPU only what is free, including what the allocator of its library holds in reserve. It changes
-    from call to call, so that it must not determine how a result is computed.
+    With `free`, only what is free, including what the allocator of a GPU's library holds in reserve, and on Linux, file
+    caches. It changes from call to call: if it determines how a result is computed, there must be a warning.
     """
     try:
         if is_cupy(array):
@@ -212,7 +216,11 @@ def memory(array: Array, *, free: bool = False) -> int | None:
             available, total = torch.cuda.mem_get_info(array.device)
             reserve = torch.cuda.memory_reserved(array.device) - torch.cuda.memory_allocated(array.device)
             return int(available + reserve if free else total)
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        with suppress(OSError, ValueError):
+            found = re.search(r"MemAvailable:\s*(\d+)", MEMORY_TABLE.read_text(encoding="ascii")) if free else None
+            return min(total, 1024 * int(found[1])) if found else total
+        return total
     except (AttributeError, ValueError, OSError):
         return None
 

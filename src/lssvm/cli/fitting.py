@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import warnings
 from contextlib import nullcontext, suppress
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from .roles import Rows
 
 MEMORY_SHARE = 0.5  # A fit that needs more than this share of the free memory is done in chunks.
-MEMORY_TABLE = Path("/proc/meminfo")
 CHUNK_BYTES = 1 << 25  # A chunk of encoded rows takes this many bytes.
 WORKING_COLUMNS = 2000  # A fit with a basis holds about this many arrays with one number per row.
 CODINGS = click.Choice(["auto", "one-vs-rest", "one-vs-one"])
@@ -213,9 +211,9 @@ def _needs_chunks(n_rows: int, n_columns: int) -> bool:
 
 
 def _free_memory() -> int:
-    """Return the bytes that are available: those of the file cache, most of the memory, are freed on demand."""
-    with suppress(OSError, ValueError):
-        found = re.search(r"MemAvailable:\s*(\d+)", MEMORY_TABLE.read_text(encoding="ascii"))
-        if found:
-            return 1024 * int(found[1])
-    return 1 << 32  # a guess for other systems
+    """Return the bytes of free memory, or 4 GiB if they are not known."""
+    import numpy as np
+
+    from .. import arrays
+
+    return arrays.memory(np.empty(0), free=True) or 1 << 32

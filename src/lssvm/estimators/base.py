@@ -271,6 +271,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             planning.check_loss(self, f"loss={first.loss!r}", "loss='squared'", grouped=first.row_groups is not None)
         last = progress.expect(lambda: len(problems) * planning.most_to_solve(problems[0]))
         ready = planning.with_bases(problems, self.steps if steps is None else steps, is_default=self.kernel is None)
+        if self.verbose:
+            planning.announce(ready)
         known, found = tune_members(ready), []
         with last:
             for place, problem in known.items():
@@ -312,11 +314,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
 
         If kernel and C are given, `fit` solves a dense model of more than 4000 rows by conjugate gradients. Then
         ``leverage_``, ``loo_residuals_``, ``loo_predictions_`` and ``press_`` are missing until this method is called,
-        which takes several times as long as the fit. `predict_interval` and `LSSVC.predict_proba` call it.
-
-        Returns
-        -------
-        self
+        which takes several times as long as the fit. With more than 15,000 rows, they are estimates.
+        `predict_interval` and `LSSVC.predict_proba` call it.
         """
         self._completed()
         if "loo_residuals_" not in vars(self):

@@ -111,7 +111,7 @@ class ChunkedLSSVM(BaseLSSVM):
     def _with_chunk(self, part: Member | Problem, table: Table) -> Member:
         """Return a member with the rows of one more chunk; for the first chunk, the member of a problem."""
         layout = table.layout
-        last = progress.expect(lambda: progress.work(table.X.shape[0], self._basis_size))
+        last = progress.expect(lambda: progress.work(table.X.shape[0], BASIS_SIZE))
         asked, slopes, stream = part.asked or (None, None), None, None
         if isinstance(part, Problem):
             problem = tuned(run_steps(part, self._chunk_steps()))
@@ -213,7 +213,7 @@ class ChunkedLSSVM(BaseLSSVM):
         layout, total = reader.layout, scan.fingerprint.rows
         keep = leave_one_out == "rows" or (leave_one_out == "auto" and total <= KEPT_ROWS)
         count = 2 + 3 * (0 if problem.robust is None else problem.robust.iterations)  # passes, as a rule
-        expected = [progress.expect(lambda: progress.work(total, self._basis_size)) for _ in range(count)]
+        expected = [progress.expect(lambda: progress.work(total, BASIS_SIZE)) for _ in range(count)]
         stream = start_stream(tuned(run_steps(problem, self._chunk_steps())))
         passes, points = Passes(stream.whitening, problem.robust), stream.points
         same = SameRows(source, reader.rows, reader.compared, scan.fingerprint, iter(expected))
@@ -233,11 +233,7 @@ class ChunkedLSSVM(BaseLSSVM):
         return member, functools.partial(chunk_results, reader, fit.passes, fit.solved)
 
     def _chunk_steps(self) -> Any:
-        return (Random(self._basis_size, random_state=0),) if self.steps is None else self.steps
-
-    @property
-    def _basis_size(self) -> int:
-        return sized(BASIS_SIZE, self.effort, 2)
+        return (Random(sized(BASIS_SIZE, self.effort, 2), random_state=0),) if self.steps is None else self.steps
 
 
 def without_rows(stream: Stream, coef: Array, intercept: Array) -> Fit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
@@ -19,7 +20,7 @@ from ..intervals.jackknife import fold_labels
 from ..kernels import RBF, Additive, Choice, Kernel, Linear, Matern, Spline, Stack, as_kernel
 from ..losses import LOSSES, NUMBER_LOSSES
 from ..problem import CHECKED_ROWS, Problem, Step
-from ..progress import work
+from ..progress import counted, work, write
 from ..robust import WeightFunction, as_weight_function
 from ..rules import List, Rule, number, one_of, shown
 from ..sparsify import Given, Random
@@ -29,7 +30,7 @@ from ..tune import LeaveOneOut
 from ..tune.choose_C import ROBUST_ITERATIONS, unexplained
 from ..tune.constants import DENSE_ROWS, QUICK, sized
 from ..tune.input_scales import is_better_scaled, long_tail_scales
-from ..tune.leave_one_out import tuned
+from ..tune.leave_one_out import most_to_tune, tuned
 from .layout import Table
 
 MOST_STEPS = 100  # of a fit
@@ -41,6 +42,7 @@ DENSE_CLASS_WORK = 6e10  # A classifier is dense up to this sum of the cubed siz
 CLASS_BASIS_WORK = 1e11  # The basis of others has this squared size times rows of all pairs times systems.
 CLASS_SYSTEMS = 10  # Losses other than squares need this many systems.
 CLASS_BASIS = (300, 3000)  # The basis of a classifier has at least and at most this many points.
+LONG = 30.0  # With verbose=1, fits that may take more seconds are described before they begin.
 MOST_POINTS = 2000  # Counts and positive targets have at most this many, if a dense model cannot be factorised.
 BASIS_SIZE = 500  # partial_fit and fit_chunks with steps=None: number of basis rows
 
@@ -243,6 +245,17 @@ def most_to_solve(problem: Problem) -> float:
     return solves * work(rows, None if rows <= sized(DENSE_ROWS, effort) else sized(BASIS_SIZE, effort, 2))
 
 
+def announce(problems: Sequence[Problem]) -> None:
+    """Write to standard error what is about to be searched and fitted, if that may take long."""
+    rows, basis = len(problems[0].rows), None if problems[0].is_dual else problems[0].basis_size
+    most = sum(most_to_tune(problem, stage) for problem in problems if not problem.is_known for stage in (0, -1))
+    most += len(problems) * work(rows, basis)
+    if 1e-9 * most > LONG and sys.stderr is not None:
+        size = "dense" if basis is None else f"{basis} basis points"
+        text = f"{rows} rows, {size}, {counted(len(problems), 'model')}: up to {1e-9 * most:.0f} s on one core"
+        write(sys.stderr, f"\r{text:<79}\n")  # over the progress so far
+
+
 def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> list[Problem]:
     """Return the problems of the members of a stack after their steps.
 
@@ -253,12 +266,11 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
     """
     if steps is not None:
         return [run_steps(problem, steps) for problem in problems]
-    effort = problems[0].effort
-    dense = len(problems[0].rows) <= sized(DENSE_ROWS, effort) or problems[0].kernel.is_precomputed
+    dense = len(problems[0].rows) <= sized(DENSE_ROWS, problems[0].effort) or problems[0].kernel.is_precomputed
     if problems[0].loss != "squared":  # the steps see targets whose variances are the same
         first = problems[0]
         ready = with_bases([problem.stabilised() for problem in problems], steps, is_default=is_default)
-        if ready[0].is_iterative:  # Newton's method needs factorisations
+        if ready[0].is_iterative():  # Newton's method needs factorisations
             ready = [own.with_basis(own.rows_by_content[:MOST_POINTS]) for own in ready]
         return [own.replace(loss=first.loss, y=first.y, weights=first.weights) for own in ready]
     first = problems[0] if dense else Random(random_state=0)(problems[0])
@@ -268,7 +280,7 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
     problems = problems[: len(problems) - len(scaled)]
     count = len(problems)
     if is_default:
-        count = max(2, int(effort * MOST_WORK / (len(first.rows) * float(first.basis_size) ** 2)))
+        count = max(2, int(first.effort * MOST_WORK / (len(first.rows) * float(first.basis_size) ** 2)))
         if first.fitted is not None:
             parts = map(arrays.to_numpy, (first.y, first.fitted.loo_residuals, first.weights))
             count = 1 if unexplained(*parts) < EXPLAINED else count

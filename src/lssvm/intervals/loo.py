@@ -156,7 +156,7 @@ class FittedLoo(LooModel):
         return solution.coef, solution.intercept, system.moves(lam, self.blocks)
 
     def predictions(self, X: Array) -> np.ndarray:
-        if self.problem.is_iterative:  # with so many rows, few of them change a prediction, and few quantiles with it
+        if self.problem.is_iterative():  # with so many rows, few of them change a prediction, and few quantiles with it
             return self.predict(X)[:, None, :]
         columns, (coef, intercept, moves) = self.factor.columns(X), self._solved
         f = (columns @ coef + intercept[None, :])[:, None, :]

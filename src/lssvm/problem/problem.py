@@ -193,7 +193,7 @@ class Problem(ProblemRecord):
             return self._solve_by_newton(C)
         if not self.fits_memory and self.row_groups is None:
             fit = self._solve_in_blocks(C)
-        elif self.is_iterative or (not loo and self._is_plain and len(self.rows) > ITERATIVE_ROWS):
+        elif self.is_iterative(loo=loo):
             fit = self._solve_by_gradients(C, loo=loo)
         if fit is None:
             fit = self.factorise().fit()  # the factor is not kept: the next one needs the memory
@@ -204,15 +204,11 @@ class Problem(ProblemRecord):
             fit = weighted.solve(loo=loo)
         return fit
 
-    @property
-    def _is_plain(self) -> bool:
-        """True for dense least squares on a CPU."""
-        return self.is_dual and not self.reduced and self.loss == "squared" and arrays.is_numpy(self.X)
-
-    @property
-    def is_iterative(self) -> bool:
-        """True if there are too many rows for a factorisation, and none of them are left out together."""
-        return self._is_plain and len(self.rows) > FACTORISED_ROWS and self.row_groups is None
+    def is_iterative(self, *, loo: bool = True) -> bool:
+        """Return whether the least-squares problem is dense, on a CPU, and has too many rows for a factorisation."""
+        most = FACTORISED_ROWS if loo else ITERATIVE_ROWS
+        plain = self.is_dual and not self.reduced and self.loss == "squared" and arrays.is_numpy(self.X)
+        return plain and len(self.rows) > most and (self.row_groups is None or not loo)
 
     def normalised(self) -> tuple[Self, float]:
         """Return the problem of counts or positive targets scaled to mean 1, with the same C, and the original mean."""
@@ -285,8 +281,7 @@ class Problem(ProblemRecord):
         if found is None:
             return None
         solution, left, scales = found
-        can_factorise = len(rows) <= FACTORISED_ROWS or 24 * len(rows) ** 2 <= available
-        if left > (0.0 if can_factorise else NOT_SOLVED):
+        if left > (NOT_SOLVED if len(rows) > FACTORISED_ROWS else 0.0):
             return None
         if left > 0.0:
             what = f"Conjugate gradients stopped at a relative residual of {left:.0e} with C = {C:.3g}"

@@ -150,15 +150,14 @@ class Random(Step):
         known = tuned(problem.subset(sample).with_basis(smallest), on_all_rows=False)
         record = known.paths.get(LeaveOneOut.__name__, {})
         size, tried, scores = min(least, rows), list[int](), list[float]()
-        may_grow = problem.effort >= QUICK and largest_basis(problem) > least
-        if may_grow and record.get("gain", math.inf) >= SLIGHT:
+        if record.get("gain", math.inf) >= SLIGHT and (largest := largest_basis(problem)) > least:
             measured = known.replace(C=problem.C)
             if known.robust is not None:
                 measured = measured.replace(weights=known.solve().weights, robust=None)
             tried = [least, len(sample)]
             scores = [best_C(measured)[1], best_C(measured.with_basis())[1]]
             if scores[1] < (1.0 - GAIN) ** 2 * scores[0]:
-                size = largest_basis(problem)
+                size = largest
         chosen = problem.with_basis(drawn[:size])
         if size <= least:
             paths = {**problem.paths, **known.paths}
@@ -179,13 +178,17 @@ class Random(Step):
 
 
 def largest_basis(problem: Problem) -> int:
-    """Return the size of the largest basis of `Random()` for this number of rows and this memory."""
-    rows, available = len(problem.rows), arrays.memory(problem.X) or math.inf
-    share, more = min(problem.effort, 1.0), max(problem.effort, 1.0)
-    is_fast, is_iterative = arrays.on_accelerator(problem.X), problem.with_basis().is_iterative
-    most = sized(MOST_DENSE if is_fast or is_iterative else FACTORISED_ROWS, more)
-    most = min(most, (MEMORY * available / (8 if is_iterative else 24)) ** 0.5)
-    size = rows if rows <= most else int((more * MOST_WORK * (ACCELERATION if is_fast else 1.0) / rows) ** 0.5)
+    """Return the size of the largest basis of `Random()` for this number of rows; warn if memory limits it."""
+    rows, available = len(problem.rows), arrays.memory(problem.X, free=True) or math.inf
+    share, more = min(problem.effort, 1.0) * (problem.effort >= QUICK), max(problem.effort, 1.0)
+    is_fast, is_iterative = arrays.on_accelerator(problem.X), problem.with_basis().is_iterative()
+    size = (more * MOST_WORK * (ACCELERATION if is_fast else 1.0) / rows) ** 0.5
+    if share and rows <= sized(MOST_DENSE if is_fast or is_iterative else FACTORISED_ROWS, more):
+        needed, most = (8 if is_iterative else 24) * rows**2, MEMORY * available
+        size = rows if needed <= most else min(size, most / (32 * rows))  # the latter takes four such matrices
+        if needed > most:
+            what = f"Models of all {rows} rows take {needed / 2**30:.1f} GiB, more than {MEMORY:.0%} of the free memory"
+            arrays.warn(f"{what}: a smaller basis is used.")
     return min(rows, max(sized(SIZE, problem.effort, 2), int(share * size)))
 
 

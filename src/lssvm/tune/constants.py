@@ -116,12 +116,12 @@ def constants(effort: float) -> Constants:
     changes = {name: sized(getattr(CONSTANTS, name), effort) for name in sizes}
     share = min(1.0, effort ** (1 / 3))
     changes |= {name: math.ceil(share * getattr(CONSTANTS, name)) for name in ("iterations", "few_iterations")}
-    for name in ("widths", "ridges"):
-        *ends, count = getattr(CONSTANTS, name)
+    for name, (*ends, count) in {"widths": CONSTANTS.widths, "ridges": CONSTANTS.ridges}.items():
         changes[name] = (*ends, math.ceil(share * count))
-    return replace(CONSTANTS, weight_rows=round(CONSTANTS.weight_rows * effort ** (2 / 3)), **changes)
+    return replace(CONSTANTS, weight_rows=round(CONSTANTS.weight_rows * share**2), **changes)
 
 
+@cache
 def sized(size: Any, effort: float, power: int = 3) -> Any:
     """Return a size (or several) for an effort, where work is proportional to this power of it: 2 for a basis."""
     many = isinstance(size, tuple)
@@ -142,7 +142,7 @@ def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
 
 def in_memory(problem: Problem) -> Problem:
     """Return the problem, or as many of its rows as fit in memory with all basis columns, or may be factorised."""
-    if problem.is_iterative:
+    if problem.is_iterative():
         return problem.subset(sample_of(problem, ITERATIVE_SAMPLE))
     if problem.fits_memory:
         return problem

@@ -130,10 +130,8 @@ def tune_members(
     if problems[0].loss != "squared":
         starts = tune_members([problem.stabilised() for problem in problems], step, on_all_rows=False)
         return {place: least_deviance(problems[place], start, on_all_rows) for place, start in starts.items()}
-    limits = constants(problems[0].effort)
-    usual = (0, limits.iterations), (-1, limits.few_iterations)  # These are stages and their iterations.
     works = [
-        [] if problem.is_known else [progress.expect(partial(_work_of_stage, problem, *stage)) for stage in usual]
+        [] if problem.is_known else [progress.expect(partial(most_to_tune, problem, stage)) for stage in (0, -1)]
         for problem in problems
     ]
     known: dict[int, Problem] = {}
@@ -148,7 +146,7 @@ def tune_members(
             if member and kernel.is_free and not kernel.is_choice:  # A step has chosen the widths.
                 found.append(completed(requested, problem))
             continue
-        if requested.is_dual and not requested.is_iterative:
+        if requested.is_dual and not requested.is_iterative():
             rows, X = len(problem.rows), problem.X
             check_memory(rows, arrays.dense_matrices(rows, X, every=rows <= DENSE_ROWS), X)
         if requested.robust is not None:
@@ -198,8 +196,7 @@ def least_deviance(problem: Problem, start: Problem, on_all_rows: bool) -> Probl
     given = {name: getattr(requested, name) for name in ("X", "y", "weights", "points")}
     on_host = {name: arrays.to_numpy(array) for name, array in given.items() if array is not None}
     whole = in_memory(requested.replace(**on_host).subset(requested.rows).normalised()[0])
-    spread, best = problem.spreads.values, Candidate(start.kernel, start.C or 1.0)
-    limits = constants(problem.effort)
+    spread, best, limits = problem.spreads.values, Candidate(start.kernel, start.C or 1.0), constants(problem.effort)
     if requested.kernel.is_free:
         sample = part_of(whole.with_basis(), limits.dense_stage, None)
         many = chosen_widths(start) > 0
@@ -260,9 +257,10 @@ def _finished(
     return known.replace(paths={**paths, LeaveOneOut.__name__: record})
 
 
-def _work_of_stage(problem: Problem, stage: int, iterations: int) -> float:
-    """Return the usual work of a stage of a search, with the choice of C on all rows after the last stage."""
-    rows, basis = stages_of(problem)[stage]
+def most_to_tune(problem: Problem, stage: int) -> float:
+    """Return the usual work of the first (0) or last (-1) stage of a search, with the choice of C on all rows."""
+    limits, (rows, basis) = constants(problem.effort), stages_of(problem)[stage]
+    iterations = limits.few_iterations if stage else limits.iterations
     rows = min(rows, len(problem.rows))
     once = progress.work(rows, basis) + progress.gradient_work(rows, basis, problem.X.shape[1])
     of_C = most_for_C(problem) if stage and problem.C is None else 0.0

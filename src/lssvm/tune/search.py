@@ -149,8 +149,7 @@ def finished(last: Found, method: str, *, by_log_loss: bool) -> Candidate:
     very wide common width is then compared with the moderate one: the leave-one-out error has several minima, and on
     few rows the very wide one often looks as good as any other.
     """
-    requested, record = last.requested, last.criterion.record
-    few = constants(requested.effort).few_iterations
+    requested, record, few = last.requested, last.criterion.record, constants(last.requested.effort).few_iterations
     if last.gain is not None:
         record.gain = last.gain
         if method != "grid" and (last.gain > CONSTANTS.limited or requested.robust is not None):
