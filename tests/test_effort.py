@@ -62,6 +62,7 @@ def test_sizes_grow_with_effort_and_work_in_proportion(monkeypatch):
         sizes = np.array([getattr(one, name) for one in several])
         assert (np.diff(sizes, axis=0) >= 0).all(), name
         assert (sizes > 0).all(), name
+    assert constants(1e-3).widths[2] >= 2  # a grid
     for rows in (3000, 14_000, 40_000, 300_000):
         sizes = np.array([largest_basis(problem_of(rows, effort)) for effort in EFFORTS], dtype=float)
         assert (np.diff(sizes) >= 0).all()

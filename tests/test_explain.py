@@ -227,7 +227,10 @@ def test_model_files_of_older_versions_are_explained():
     for name in ("regression", "outputs", "two-classes", "three-classes", "chunks"):
         model = lssvm.load(Path(__file__).parent / "golden" / f"format1-{name}.lssvm")
         expected = diagnose.scores(model)["log_loss" if isinstance(model, LSSVC) else "rmse"]
-        assert diagnose.importance(model).full == pytest.approx(expected, rel=1e-6)
+        # probabilities are calibrated anew, with other targets than those of these versions
+        assert diagnose.importance(model).full == pytest.approx(
+            expected, rel=0.01 if isinstance(model, LSSVC) else 1e-6
+        )
         assert len(diagnose.effects(model)) == model.n_features_in_
 
 

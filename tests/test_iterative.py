@@ -13,8 +13,10 @@ from threadpoolctl import threadpool_limits
 
 import lssvm
 from lssvm import LSSVC, LSSVR, arrays, kernels, problem, sparsify, system
+from lssvm.intervals.loo import FittedLoo, StackedLoo
 from lssvm.problem import Problem
 from lssvm.system import iterative
+from lssvm.tune import constants
 
 LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")
 RNG = np.random.default_rng(0)
@@ -355,6 +357,35 @@ def test_what_nearly_converges_is_reported_if_there_are_many_rows(estimated, mon
     assert np.abs(model.predict(rough) - exact).max() < 3.0 * Y[:, 0].std()
     monkeypatch.setattr(problem.problem, "NOT_SOLVED", 1e-12)
     assert_array_equal(model.fit(rough, Y[:, 0]).predict(rough), exact)
+
+
+def test_extreme_targets_have_lower_weights(estimated, monkeypatch):
+    monkeypatch.setattr(constants, "ITERATIVE_SAMPLE", 300)
+    y = Y[:, 0] + np.where(np.arange(400) % 133 == 7, 1e3, 0.0)
+    model = LSSVR(kernels.RBF(1.5), steps=()).fit(X, y)
+    assert (model.weights_ < 1e-3).sum() == 3
+    assert np.sqrt(np.mean((model.predict(X) - Y[:, 0])[np.arange(400) % 133 != 7] ** 2)) < 0.3
+
+
+def test_stacks_of_estimates_and_exact_values(estimated):
+    dense = problem_of(kernels.RBF(1.5), C=1.0)
+    parts = [FittedLoo(one, one.solve()) for one in (dense, dense.with_basis(np.arange(30)))]
+    found = StackedLoo(parts, [0.25, 0.75]).predictions(NEW)
+    assert found.shape == (50, 400, 3)
+    expected = 0.25 * dense.solve().predict(NEW)[:, None, :] + 0.75 * parts[1].predictions(NEW)
+    assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_equal_rows_need_few_systems():
+    rows = np.repeat(np.arange(4.0), 250)[:, None]
+    K, systems = kernels.RBF(1.0).evaluate(rows, rows), []
+
+    def block(picked, columns, out):
+        systems.append(columns is None)
+        return K[picked] if columns is None else K[np.ix_(picked, columns)]
+
+    iterative.near_variances(block, np.ones(1000), np.full(1000, 0.1), np.arange(1000))
+    assert sum(systems) < 40
 
 
 def test_intervals_of_estimates_are_those_of_the_factorisation(small, estimated):

@@ -910,7 +910,7 @@ def test_the_largest_basis_depends_on_the_number_of_rows(rows, memory, size, mon
 def test_too_little_memory_for_all_rows_is_reported(rows, memory, size, monkeypatch):
     monkeypatch.setattr(arrays, "memory", lambda X, free: memory)
     with pytest.warns(UserWarning, match=f"{rows} rows .* 60% of the free memory: a smaller basis is used"):
-        assert sparsify.bases.largest_basis(problem_of_size(rows)) == size
+        assert sparsify.bases.largest_basis(problem_of_size(rows), warns=True) == size
 
 
 def test_rows_of_a_noise_free_table_that_are_hard_to_fit_are_not_outliers():

@@ -146,7 +146,9 @@ def _compute(node: Any) -> Any:
                     paused = f"All Dask workers ({workers}) were paused for {NO_WORKERS:.0f} s, out of memory"
                     raise RuntimeError(f"{paused}: {REMEDY}")
                 absent = f"No Dask worker has been running for {NO_WORKERS:.0f} s: restart the workers and fit again"
-                raise RuntimeError(f"{absent}, or check their logs. Workers without memory are killed: {REMEDY}")
+                raise RuntimeError(
+                    f"{absent}, or check their logs. Workers that run out of memory are killed: {REMEDY}"
+                )
         return future.result()
     except KilledWorker as error:
         what = "Dask gave up on a chunk: every worker that processed it died, most likely out of memory"

@@ -47,8 +47,9 @@ def loo_values(model: LSSVR | LSSVC) -> LooValues:
         model.leave_one_out()
     rows = model.fitted_.loo_values
     if rows is None or np.isnan(rows.residuals).any():
-        cases = "Substrate or Components with refit=False, Adaline with final_solve=False, or in older model files"
-        raise NotKnown(f"{type(model).__name__} has no leave-one-out values, as after {cases}: fit the model again.")
+        cases = "Substrate or Components with refit=False, Adaline with final_solve=False"
+        what = f"as after {cases}, and in older model files saved after partial_fit"
+        raise NotKnown(f"{type(model).__name__} has no leave-one-out values, {what}: fit the model again.")
     return rows
 
 

@@ -131,7 +131,7 @@ class Member(Record):
         if self.problem is not None and self.fit.loo_residuals is None:
             fit = self.problem.replace(weights=self.fit.weights, robust=None).solve()
             warn_of_rounding(lost_digits(self.problem, fit), fit.C)
-            results = {name: getattr(fit, name) for name in ("residuals", "leverage", "loo_residuals")}
+            results = {name: getattr(fit, name) for name in ("residuals", "leverage", "loo_residuals", "loo_error")}
             member = replace(self, fit=replace(self.fit, **results), targets=self.problem.y)
         if self.layout.classes is None or self.slopes is not None:
             return member

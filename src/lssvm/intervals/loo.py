@@ -156,7 +156,9 @@ class FittedLoo(LooModel):
         return solution.coef, solution.intercept, system.moves(lam, self.blocks)
 
     def predictions(self, X: Array) -> np.ndarray:
-        if self.problem.is_iterative():  # with so many rows, few of them change a prediction, and few quantiles with it
+        if (
+            self.labels is None and self.problem.is_iterative()
+        ):  # with so many rows, few of them change a prediction, and few quantiles with it
             return self.predict(X)[:, None, :]
         columns, (coef, intercept, moves) = self.factor.columns(X), self._solved
         f = (columns @ coef + intercept[None, :])[:, None, :]
@@ -272,7 +274,8 @@ class StackedLoo(LooModel):
     shares: Sequence[float]
 
     def _sum(self, value: Callable[[LooModel], np.ndarray]) -> np.ndarray:
-        return np.sum([share * value(part) for share, part in zip(self.shares, self.parts, strict=True)], axis=0)
+        values = [share * value(part) for share, part in zip(self.shares, self.parts, strict=True)]
+        return np.sum(np.broadcast_arrays(*values), axis=0)
 
     @cached_property
     def residuals(self) -> np.ndarray:
@@ -344,7 +347,7 @@ class ScaledLoo(StackedLoo):
     def _scaled_sum(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Return the scaled sum of the means for predictions of the parts."""
         means = [f if scale is None else scale.mean(f) for f, scale in zip(parts, self.scales, strict=True)]
-        return self.scaled(np.tensordot(self.shares, means, axes=1))
+        return self.scaled(np.tensordot(self.shares, np.broadcast_arrays(*means), axes=1))
 
     def loo_residuals_of(self, residuals: Sequence[np.ndarray]) -> np.ndarray:
         """Return the residuals of this model from those of its parts, in the last axes (l, k)."""

@@ -186,8 +186,8 @@ class Kernel(BaseEstimator):
         chain rule provides, takes one matrix product.
         """
         if self.has_width:
-            remedy = "to choose sigma, define it, or use tune.LeaveOneOut(search='grid'); or give sigma"
-            raise TypeError(f"{type(self).__name__} does not define gradient(X, Z, G): {remedy}.")
+            remedy = "to choose sigma, define it, or use tune.LeaveOneOut(search='grid')"
+            raise TypeError(f"{type(self).__name__} does not define gradient(X, Z, G): give sigma, or {remedy}.")
         xp = arrays.namespace(X)
         parts = [part.gradient(X, Z, G) for part in self.parts]
         return xp.concat(parts) if parts else arrays.zeros((0, X.shape[1]), X)

@@ -28,7 +28,7 @@ from .whitening import Whitening, rounding_error
 
 ITERATIVE_ROWS = 4000  # With more rows, fits without leave-one-out use conjugate gradients, for speed.
 FACTORISED_ROWS = 15_000  # With more rows, fits with leave-one-out do so too; their residuals are then estimates.
-UNRELIABLE = 0.1  # A larger relative error of the estimates is reported.
+UNRELIABLE = 0.05  # A larger error of the estimates for a few rows is reported; that of all rows may be twice as large.
 NOT_SOLVED = 1e-3  # A solution with a larger residual of the system is not used.
 
 
@@ -177,7 +177,9 @@ class Problem(ProblemRecord):
         return Factor(self, C, found if self.row_groups is None else replace(found, folds=self.folds), whitening)
 
     def solve(self, *, loo: bool = True) -> Fit:
-        """Return the coefficients, residuals, leverages and exact leave-one-out residuals; robust weights are applied.
+        """Return the coefficients, residuals, leverages and leave-one-out residuals; robust weights are applied.
+
+        The latter are exact unless the problem `is_iterative`.
 
         Without `loo` the last two may be None, which saves dense fits of many rows the factorisation.
         """
@@ -257,6 +259,7 @@ class Problem(ProblemRecord):
         """
         rows, X, y, weights = self.positive_rows()
         points, available = self.basis_points, arrays.memory(X) or math.inf
+        can_factorise = 8 * len(rows) ** 2 <= (arrays.memory(X, free=True) or math.inf)
         K = self.columns(X, points, symmetric=True) if 10 * len(rows) ** 2 <= available else None
 
         def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
@@ -281,7 +284,7 @@ class Problem(ProblemRecord):
         if found is None:
             return None
         solution, left, scales = found
-        if left > (NOT_SOLVED if len(rows) > FACTORISED_ROWS else 0.0):
+        if left > (0.0 if len(rows) <= FACTORISED_ROWS else NOT_SOLVED if can_factorise else math.inf):
             return None
         if left > 0.0:
             what = f"Conjugate gradients stopped at a relative residual of {left:.0e} with C = {C:.3g}"

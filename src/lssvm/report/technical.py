@@ -35,9 +35,15 @@ def technical_section(facts: Facts) -> str:
     rows |= {f"seconds: {name}": f"{value:.2f}" for name, value in (facts.about.get("seconds") or {}).items()}
     weights = ", the weights of the models" if facts.is_stack else ""
     is_exact = all(getattr(member, "loss_", "squared") == "squared" for member, _ in facts.members)
-    approximate = "approximate, because they hold the weights and working targets of the other rows fixed"
+    kind = (
+        "exact"
+        if is_exact
+        else "approximate, because they hold the weights and working targets of the other rows fixed"
+    )
+    if any(part.fit.loo_error > 0.0 for member, _ in facts.members for part in member.fitted_.members):
+        kind = "estimated from near rows"
     return (
-        f"<p>Leave-one-out errors need no refits; they are {'exact' if is_exact else approximate}. C, kernel, basis"
+        f"<p>Leave-one-out errors need no refits; they are {kind}. C, kernel, basis"
         f"{weights} and robust weights are those of the fit on all rows; those that were tuned were chosen to minimise "
         "this error.</p>"
         + _stack_table(facts)

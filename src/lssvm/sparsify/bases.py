@@ -113,9 +113,10 @@ class Random(Step):
         Size of the basis; all rows if there are fewer. None chooses the size: hyper-parameters left at None are tuned
         with 500 points on a sample of 5000 rows. If these lowered log PRESS by at least 0.02, compared with 250 points,
         all rows of the sample are tried. If they lower the root mean square leave-one-out residual by 3 %, the basis
-        consists of all rows or, with more than 50,000 rows or if their kernel matrix takes more than 60 % of the
-        memory, of as many as keep rows * n^2 below 1.5e11. Kernel and C are then chosen again. These numbers are for
-        ``effort=1.0``; below 0.2, no larger basis is tried.
+        consists of all rows or, with more than 50,000 rows (15,000 with groups and for tensors on a CPU) or if their
+        kernel matrix takes more than 60 % of the free memory, of as many as keep rows * n^2 below 1.5e11 (4.5e13 on a
+        GPU). Kernel and C are then chosen again. These numbers are for ``effort=1.0``; below 0.2, no larger basis is
+        tried.
     random_state : int, RandomState or None
         Seed for the draw. With n=None, it does not depend on the order of the rows.
 
@@ -150,14 +151,14 @@ class Random(Step):
         known = tuned(problem.subset(sample).with_basis(smallest), on_all_rows=False)
         record = known.paths.get(LeaveOneOut.__name__, {})
         size, tried, scores = min(least, rows), list[int](), list[float]()
-        if record.get("gain", math.inf) >= SLIGHT and (largest := largest_basis(problem)) > least:
+        if record.get("gain", math.inf) >= SLIGHT and largest_basis(problem) > least:
             measured = known.replace(C=problem.C)
             if known.robust is not None:
                 measured = measured.replace(weights=known.solve().weights, robust=None)
             tried = [least, len(sample)]
             scores = [best_C(measured)[1], best_C(measured.with_basis())[1]]
             if scores[1] < (1.0 - GAIN) ** 2 * scores[0]:
-                size = largest
+                size = largest_basis(problem, warns=True)
         chosen = problem.with_basis(drawn[:size])
         if size <= least:
             paths = {**problem.paths, **known.paths}
@@ -177,19 +178,20 @@ class Random(Step):
         return chosen.replace(paths=paths, asked=problem.asked or (problem.kernel, problem.C))
 
 
-def largest_basis(problem: Problem) -> int:
-    """Return the size of the largest basis of `Random()` for this number of rows; warn if memory limits it."""
+def largest_basis(problem: Problem, *, warns: bool = False) -> int:
+    """Return the size of the largest basis of `Random()` for this number of rows; it `warns` if memory limits it."""
     rows, available = len(problem.rows), arrays.memory(problem.X, free=True) or math.inf
-    share, more = min(problem.effort, 1.0) * (problem.effort >= QUICK), max(problem.effort, 1.0)
+    least, size = min(rows, sized(SIZE, problem.effort, 2)), 0.0
     is_fast, is_iterative = arrays.on_accelerator(problem.X), problem.with_basis().is_iterative()
-    size = (more * MOST_WORK * (ACCELERATION if is_fast else 1.0) / rows) ** 0.5
-    if share and rows <= sized(MOST_DENSE if is_fast or is_iterative else FACTORISED_ROWS, more):
-        needed, most = (8 if is_iterative else 24) * rows**2, MEMORY * available
-        size = rows if needed <= most else min(size, most / (32 * rows))  # the latter takes four such matrices
-        if needed > most:
-            what = f"Models of all {rows} rows take {needed / 2**30:.1f} GiB, more than {MEMORY:.0%} of the free memory"
-            arrays.warn(f"{what}: a smaller basis is used.")
-    return min(rows, max(sized(SIZE, problem.effort, 2), int(share * size)))
+    if problem.effort >= QUICK:
+        size = (problem.effort * MOST_WORK * (ACCELERATION if is_fast else 1.0) / rows) ** 0.5
+        if rows <= sized(MOST_DENSE if is_fast or is_iterative else FACTORISED_ROWS, problem.effort):
+            needed, most = (8 if is_iterative else 24) * rows**2, MEMORY * available
+            size = rows if needed <= most else min(size, most / (32 * rows))  # the latter takes four such matrices
+            if needed > most and warns:
+                what = f"Models of all {rows} rows take {needed / 2**30:.1f} GiB"
+                arrays.warn(f"{what}, more than {MEMORY:.0%} of the free memory: a smaller basis is used.")
+    return min(rows, max(least, int(size)))
 
 
 class RandomlyPivoted(Step):

@@ -116,7 +116,9 @@ class Chunks:
             totals = map(add_all, groups(totals))
         found = list(totals)
         if not found:
-            raise ValueError("chunks is empty in the second pass: give a list, or a function returning an iterator.")
+            raise ValueError(
+                "chunks is empty in the second pass: give a list, or a function that returns a new iterator."
+            )
         return found[0]
 
 

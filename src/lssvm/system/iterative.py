@@ -214,6 +214,7 @@ def near_variances(block: Block, diagonal: np.ndarray, ridges: np.ndarray, order
         if variances[centre] >= 0.0:
             continue
         similarity = block(np.array([centre]), None, None)[0] / size
+        similarity *= np.where(variances < 0.0, 1.0 + 1e-9, 1.0)  # of equal rows, those without a value
         similarity[centre] = np.inf
         near = np.argpartition(-similarity, count - 1)[:count]
         near = near[np.argsort(-similarity[near], kind="stable")]

@@ -213,10 +213,15 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
         for _ in range(ROBUST_ITERATIONS):
             C = best_C(trial.replace(weights=search_weights(trial.replace(C=C)), robust=None), errors)[0]
     known = problem.replace(C=C)
-    if factor is not None and trial.robust is None and len(trial.rows) == len(problem.rows):
+    is_part = problem.is_iterative() and not problem.classification
+    if factor is not None and trial.robust is None and (is_part or len(trial.rows) == len(problem.rows)):
         fit, loo = fit_of_path(factor, C)
         del factor  # There may be memory for only one.
-        known = downweight_outliers(known.replace(fitted=fit), loo)
+        lighter = downweight_outliers((trial.replace(C=C) if is_part else known).replace(fitted=fit), loo)
+        if is_part:  # the C without lower weights shows the outliers among all rows
+            known = downweight_outliers(known.replace(fitted=known.solve()), fixed_C=True)
+            lighter = known if lighter.C == C else known.replace(C=lighter.C)
+        known = lighter
     record.C = known.C
     return known
 

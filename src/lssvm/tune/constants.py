@@ -117,7 +117,7 @@ def constants(effort: float) -> Constants:
     share = min(1.0, effort ** (1 / 3))
     changes |= {name: math.ceil(share * getattr(CONSTANTS, name)) for name in ("iterations", "few_iterations")}
     for name, (*ends, count) in {"widths": CONSTANTS.widths, "ridges": CONSTANTS.ridges}.items():
-        changes[name] = (*ends, math.ceil(share * count))
+        changes[name] = (*ends, max(2, math.ceil(share * count)))
     return replace(CONSTANTS, weight_rows=round(CONSTANTS.weight_rows * share**2), **changes)
 
 

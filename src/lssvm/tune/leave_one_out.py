@@ -74,11 +74,12 @@ class LeaveOneOut(Step):
     less than 7 (number of widths - 1)/rows or, for classes, if it lowers the number e of rows that leave-one-out
     misclassifies by less than max(1, 2 sqrt(e)).
 
-    The search runs on samples of at most 3000 rows, with a part of the basis; C is then chosen on all rows. The samples
-    do not depend on the order of the rows. Robust weights, if requested, are estimated again between searches, at least
-    three times, from the leave-one-out residuals and 1.5 times their robust scale. Without robust weights, a regression
-    gives lower weights to rows whose leave-one-out residual exceeds 15 times the 90th percentile, because a single
-    target must not decide.
+    The search runs on samples of at most 3000 rows, with a part of the basis; C is then chosen on all rows or, for
+    dense models of more than 15,000 rows, on 5000. The samples do not depend on the order of the rows. Robust weights,
+    if requested, are estimated again between searches, at least three times, from the leave-one-out residuals and 1.5
+    times their robust scale. Without robust weights, a regression gives lower weights to rows whose leave-one-out
+    residual exceeds 15 times the 90th percentile and a fifth of the spread of the targets, because a single target must
+    not decide.
 
     ``path_`` contains ``widths`` (one entry per leaf of the kernel), ``C``, ``loo``, ``evaluations``, ``plan`` (the
     stages of the search, in words), ``gain`` (by how much the last of several stages lowered log PRESS) and, for
