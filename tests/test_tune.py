@@ -906,7 +906,9 @@ def test_the_largest_basis_depends_on_the_number_of_rows(rows, memory, size, mon
     assert sparsify.bases.largest_basis(problem_of_size(rows)) == size
 
 
-@pytest.mark.parametrize(("rows", "memory", "size"), [(15_000, 2**31, 2684), (20_000, 2**31, 2013), (600, 2**20, 500)])
+@pytest.mark.parametrize(
+    ("rows", "memory", "size"), [(15_000, 2**31, 2684), (15_000, 2**32, 3162), (20_000, 2**31, 2013), (600, 2**20, 500)]
+)
 def test_too_little_memory_for_all_rows_is_reported(rows, memory, size, monkeypatch):
     monkeypatch.setattr(arrays, "memory", lambda X, free: memory)
     with pytest.warns(UserWarning, match=f"{rows} rows .* 60% of the free memory: a smaller basis is used"):

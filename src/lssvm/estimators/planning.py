@@ -43,6 +43,7 @@ CLASS_BASIS_WORK = 1e11  # The basis of others has this squared size times rows 
 CLASS_SYSTEMS = 10  # Losses other than squares need this many systems.
 CLASS_BASIS = (300, 3000)  # The basis of a classifier has at least and at most this many points.
 LONG = 30.0  # With verbose=1, fits that may take more seconds are described before they begin.
+GRADIENT_WORK = 270.0  # Conjugate gradients with leave-one-out take 90 to 270 ns per element of the kernel matrix.
 MOST_POINTS = 2000  # Counts and positive targets have at most this many, if a dense model cannot be factorised.
 BASIS_SIZE = 500  # partial_fit and fit_chunks with steps=None: number of basis rows
 
@@ -249,7 +250,7 @@ def announce(problems: Sequence[Problem]) -> None:
     """Write to standard error what is about to be searched and fitted, if that may take long."""
     rows, basis = len(problems[0].rows), None if problems[0].is_dual else problems[0].basis_size
     most = sum(most_to_tune(problem, stage) for problem in problems if not problem.is_known for stage in (0, -1))
-    most += len(problems) * work(rows, basis)
+    most += len(problems) * (GRADIENT_WORK * rows**2 if problems[0].is_iterative() else work(rows, basis))
     if 1e-9 * most > LONG and sys.stderr is not None:
         size = "dense" if basis is None else f"{basis} basis points"
         text = f"{rows} rows, {size}, {counted(len(problems), 'model')}: up to {1e-9 * most:.0f} s on one core"
