@@ -13,7 +13,7 @@ from stacking import stack_of
 
 import lssvm
 from lssvm import LSSVC, LSSVR, diagnose, kernels, sparsify
-from lssvm.diagnose.explanations import raw_contributions
+from lssvm.diagnose import contributions
 from lssvm.estimators.validation import encoded_rows
 
 DRAW = np.random.RandomState(0)
@@ -410,6 +410,12 @@ def dropped(sigma, kept, sources):
     return np.where(np.isin(sources, kept), np.broadcast_to(sigma, len(sources)), np.inf)
 
 
+def centred(value, new, rows, n_columns):
+    """The Shapley values of the game value(X, S), less their means over the training rows."""
+    of_new, of_rows = (over_all_subsets(lambda S, X=X: value(X, S), n_columns)[0] for X in (new, rows))
+    return of_new - of_rows.mean(axis=0)
+
+
 @pytest.mark.parametrize("sigma", [2.0, np.array([1.0, 2.0, 0.5, 3.0, 1.5, 4.0, 0.8])], ids=["one", "each"])
 @pytest.mark.parametrize("n_columns", [2, 3, 7])
 def test_shapley_values_of_product_kernels_equal_sums_over_all_subsets(sigma, n_columns):
@@ -421,14 +427,29 @@ def test_shapley_values_of_product_kernels_equal_sums_over_all_subsets(sigma, n_
         rows, np.column_stack([rows[:, 0], rows.sum(axis=1) ** 2])
     )
 
-    def value(S):
+    def value(X, S):
         kernel = kernels.RBF(dropped(sigma, S, np.arange(n_columns)))
-        return kernel(new, model.support_vectors_) @ model.dual_coef_ + model.intercept_
+        return kernel(X, model.support_vectors_) @ model.dual_coef_
 
     found = diagnose.shapley(model, new)
-    contributions, base = over_all_subsets(value, n_columns)
-    np.testing.assert_allclose(found.contributions, contributions, atol=1e-12 * np.abs(model.dual_coef_).sum())
-    np.testing.assert_allclose(np.tile(found.base, (9, 1)), base, rtol=1e-12)
+    rounding = 1e-12 * np.abs(model.dual_coef_).sum()
+    np.testing.assert_allclose(found.contributions, centred(value, new, rows, n_columns), atol=rounding)
+    np.testing.assert_allclose(found.base, model.predict(rows).mean(axis=0), rtol=1e-12)
+    assert (found.error == 0.0).all()
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
+def test_shapley_values_of_matern_kernels_equal_sums_over_all_subsets(nu):
+    model = LSSVR(kernels.Matern(SIGMA, nu), C=10.0).fit(X, y)
+
+    def value(inputs, S):
+        kernel = kernels.Matern(dropped(SIGMA, S, np.arange(4)), nu)
+        return (kernel(inputs, X) @ model.dual_coef_)[:, None]
+
+    new = np.vstack([DRAW.normal(size=(9, 4)), X[:3]])  # also at the points, where the kernel has its kink
+    accuracy = 1e-6 * np.abs(model.dual_coef_).sum()
+    found = diagnose.shapley(model, new).contributions[:, :, None]
+    np.testing.assert_allclose(found, centred(value, new, X, 4), atol=accuracy)
 
 
 def test_shapley_values_of_a_table_have_one_factor_per_column():
@@ -437,12 +458,12 @@ def test_shapley_values_of_a_table_have_one_factor_per_column():
     model = LSSVR(kernels.RBF([1.0, 2.0, 0.7, 3.0]), C=20.0).fit(table, targets)
     encoded, sources = encoded_rows(model, table), model.fitted_.layout.sources
 
-    def value(S):
+    def value(X, S):
         kernel = kernels.RBF(dropped(model.kernel_.sigma, S, sources))
-        return kernel(encoded, model.support_vectors_) @ model.dual_coef_ + model.intercept_
+        return kernel(X, model.support_vectors_) @ model.dual_coef_
 
     found = diagnose.shapley(model, table)
-    np.testing.assert_allclose(found.contributions, over_all_subsets(value, 4)[0], atol=1e-10)
+    np.testing.assert_allclose(found.contributions, centred(value, encoded, encoded, 4), atol=1e-10)
     assert found.names == list(table.columns)
 
 
@@ -463,15 +484,15 @@ def test_shapley_values_of_a_table_have_one_factor_per_column():
     ],
     ids=repr,
 )
-def test_contributions_and_base_add_up_to_the_prediction(kernel):
+def test_contributions_and_base_add_up_to_the_prediction(kernel, monkeypatch):
+    monkeypatch.setattr(contributions, "_share_out", lambda found, gap: found)  # of the rounding errors
     model = LSSVR(kernel, C=10.0).fit(X, BOTH)
     new = DRAW.normal(size=(20, 4))
-    contributions, base = raw_contributions(model, new)  # before their rounding errors are shared out
-    np.testing.assert_allclose(base + contributions.sum(axis=1), model.predict(new), atol=1e-10)
     found = diagnose.shapley(model, new)
-    np.testing.assert_allclose(found.contributions, contributions, atol=1e-10)
+    np.testing.assert_allclose(found.base + found.contributions.sum(axis=1), model.predict(new), atol=1e-10)
+    np.testing.assert_allclose(found.base, model.predict(X).mean(axis=0), atol=1e-10)
     unused = ~diagnose.columns_used(model)
-    assert (found.contributions[:, unused] == 0.0).all()
+    np.testing.assert_allclose(found.contributions[:, unused], 0.0, atol=1e-12)
 
 
 def test_columns_that_play_the_same_part_contribute_the_same():
@@ -489,18 +510,14 @@ def test_contributions_of_additive_models_are_their_components():
     slopes = linear.support_vectors_.T @ linear.dual_coef_
     found = diagnose.shapley(linear, X)
     np.testing.assert_allclose(found.contributions, slopes * (X - X.mean(axis=0)), atol=1e-11)
-    assert found.base == pytest.approx(np.mean(linear.predict(X)), rel=1e-11)
 
 
 @pytest.mark.parametrize("labels", [LABELS, LABELS > 0], ids=["three", "two"])
 def test_contributions_to_decision_values(labels):
     model = LSSVC(kernels.RBF(2.0), C=5.0, loss="logistic", coding="one-vs-rest").fit(X, labels)
-    contributions, base = raw_contributions(model, X)
-    f = model.decision_function(X).reshape(60, -1)
-    np.testing.assert_allclose(base + contributions.sum(axis=1), f, atol=1e-10)
-    np.testing.assert_allclose(
-        diagnose.shapley(model, X).contributions.reshape(contributions.shape), contributions, atol=1e-10
-    )
+    found = diagnose.shapley(model, X)
+    np.testing.assert_allclose(found.base + found.contributions.sum(axis=1), model.decision_function(X), atol=1e-10)
+    assert (found.error == 0.0).all()
 
 
 def test_contributions_add_up_although_coefficients_are_large():
@@ -522,11 +539,42 @@ def test_many_columns_lose_no_digits():
     np.testing.assert_array_equal(np.delete(many.contributions, [0, 20, 40], axis=1), 0.0)
 
 
-def test_kernels_that_are_not_products_are_refused():
-    for kernel in (kernels.Matern(2.0), kernels.Polynomial(2), kernels.Stack([kernels.RBF(1.0), kernels.Matern(1.0)])):
-        with pytest.raises(ValueError, match=r"is not a sum of products.*kernels\.RBF\(ard=True\)"):
-            diagnose.shapley(LSSVR(kernel, C=5.0).fit(X, y), X)
+@pytest.mark.parametrize("model", [LSSVR(kernels.Polynomial(3)), LSSVR(kernels.RBF(2.0), target="log")], ids=repr)
+def test_estimated_shapley_values_average_over_the_training_rows(model):
+    """With two columns, an order and its reverse are all orders, so that only rounding errors are left."""
+    model = model.set_params(C=5.0).fit(X[:, :2], np.exp(y))
+    new = DRAW.normal(size=(7, 2))
+
+    def value(S):
+        mixed = [np.where(np.isin([0, 1], S), row, X[:, :2]) for row in new]
+        return np.array([[model.predict(rows).mean()] for rows in mixed])
+
+    found = diagnose.shapley(model, new, permutations=120)
+    np.testing.assert_allclose(found.contributions, over_all_subsets(value, 2)[0][:, :, 0], atol=1e-10)
+    assert found.base == pytest.approx(model.predict(X[:, :2]).mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LSSVR(kernels.RBF(2.0), C=5.0, loss="poisson"),
+        LSSVC(kernels.RBF(2.0), C=5.0, coding="one-vs-one"),
+        LSSVC(kernels.Stack([kernels.RBF(2.0), kernels.Linear()]), C=5.0),
+    ],
+    ids=["poisson", "pairs", "stack"],
+)
+def test_estimated_shapley_values_add_up_and_lie_within_their_errors(model):
+    model.fit(X, LABELS)
+    few, many = (diagnose.shapley(model, X[:4], permutations=count) for count in (40, 240))
+    response = model.predict_proba if isinstance(model, LSSVC) else model.predict
+    np.testing.assert_allclose(few.base + few.contributions.sum(axis=1), response(X[:4]), atol=1e-9)
+    distance = (few.contributions - many.contributions) / np.hypot(few.error, many.error)
+    assert (few.error > 0.0).all()
+    assert 0.5 < np.sqrt(np.mean(distance**2)) < 1.5
+
+
+def test_shapley_values_need_columns_and_several_orders():
     with pytest.raises(ValueError, match="a precomputed kernel has no columns"):
         diagnose.shapley(LSSVR(kernels.Precomputed(), C=1.0).fit(X @ X.T, y), X @ X.T)
-    with pytest.raises(ValueError, match="coding='one-vs-rest'"):
-        diagnose.shapley(LSSVC(kernels.RBF(2.0), C=5.0, coding="one-vs-one").fit(X, LABELS), X)
+    with pytest.raises(ValueError, match="permutations must be at least 4, got 1"):
+        diagnose.shapley(LSSVR(kernels.RBF(1.0), C=1.0).fit(X, y), X, permutations=1)

@@ -23,6 +23,7 @@ from lssvm.plotting import (
     RegionCoverageDisplay,
     ReliabilityDisplay,
     ResidualsDisplay,
+    ShapleyDisplay,
     SparsityPathDisplay,
     SupportSpectrumDisplay,
     WidthsDisplay,
@@ -473,6 +474,25 @@ def test_importance_is_drawn_as_sorted_bars():
     few = ImportanceDisplay.from_estimator(model, max_columns=2, color="red")
     assert len(few.bars_) == 2
     assert "(2 of 3 columns)" in few.ax_.get_title()
+
+
+def test_contributions_to_one_prediction_are_drawn_by_size():
+    table, targets = table_of_prices()
+    model = LSSVR(kernels.RBF(sigma=[50.0, 2.0, 1.0]), C=10.0).fit(table, targets)
+    display = ShapleyDisplay.from_estimator(model, table[:1])
+    found = diagnose.shapley(model, table[:1]).contributions[0]
+    order = np.argsort(-np.abs(found), kind="stable")
+    np.testing.assert_array_equal([bar.get_width() for bar in display.bars_], found[order])
+    first = table.iloc[0]
+    cells = [rf"area \$m^2\$ = {first.iloc[0]:.4g}", f"level = {first['level']}", f"town = {first['town']}"]
+    assert [text.get_text() for text in display.ax_.get_yticklabels()] == [cells[c] for c in order]
+    assert f"prediction {model.predict(table[:1])[0]:.4g}" in display.ax_.get_xlabel()
+    display.figure_.canvas.draw()
+    with pytest.raises(ValueError, match="X has 2 rows"):
+        ShapleyDisplay.from_estimator(model, table[:2])
+    counts = LSSVR(kernels.RBF(sigma=[50.0, 2.0, 1.0]), C=10.0, loss="poisson").fit(table, np.rint(targets))
+    estimated = ShapleyDisplay.from_estimator(counts, table[:1])
+    assert len(estimated.ax_.collections) == 1  # the standard errors
 
 
 def test_effects_are_drawn_over_numbers_ranks_and_values():

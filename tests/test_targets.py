@@ -322,7 +322,6 @@ def test_diagnostics_are_those_of_the_original_scale():
         (lambda: given().fit_chunks([(X, PRICE)]), "target='log' needs all rows at once"),
         (lambda: given().fit(X, PRICE).confidence_interval(NEW), "linear in the targets.*use target='identity'"),
         (lambda: given().fit(X, PRICE).predict_interval(NEW, method="full"), "linear in the targets"),
-        (lambda: diagnose.shapley(given().fit(X, PRICE), NEW), "targets on another scale: use target='identity'"),
         (lambda: diagnose.c_path(given().fit(X, PRICE)), "targets on another scale: use target='identity'"),
     ],
 )

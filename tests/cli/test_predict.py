@@ -378,3 +378,23 @@ def test_the_size_of_the_pieces_does_not_matter(run, folder, fitted, monkeypatch
     found, expected = (list(csv.reader(result.stdout.splitlines())) for result in (pieces, whole))
     assert found[0] == expected[0]
     np.testing.assert_allclose(np.array(found[1:], float), np.array(expected[1:], float), rtol=1e-11)
+
+
+# Explanations ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("classes", [None, ["high", "low"], ["high", "low", "middle"]], ids=["numbers", "two", "three"])
+def test_contributions_of_the_columns_add_up(run, folder, classes):
+    """They do so to the prediction or, for several classes, to the probability of the class that is predicted."""
+    targets = PRICE if classes is None else np.array(classes)[np.argsort(np.argsort(PRICE)) * len(classes) // 60]
+    kind, kernel = (LSSVR, kernels.Matern(ard=True)) if classes is None else (LSSVC, kernels.RBF())
+    pairs = {"coding": "one-vs-one"} if np.size(classes) == 3 else {}
+    model = kind(kernel, C=10.0, **pairs).fit(people(), targets)
+    save(model, folder / "model.lssvm")
+    (folder / "table.csv").write_text(lines())
+    result = run("predict", "model.lssvm", "table.csv", "--explain", "--json")
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    sums = [row["mean"] + row["due to age"] + row["due to city"] for row in found]
+    if classes is None:
+        value = model.predict(people())
+    else:
+        value = model.decision_function(people()) if len(classes) == 2 else model.predict_proba(people()).max(axis=1)
+    np.testing.assert_allclose(sums, value, rtol=1e-9, atol=1e-9)

@@ -23,6 +23,7 @@ from . import program
 from .program import FILE, main, printable, say
 
 PIECE = 10_000  # This many rows are predicted at once.
+EXPLAIN = "Add the mean prediction and the contribution of each column to the prediction (Shapley values)."
 INTERVAL = "Add the bounds of prediction intervals with this coverage, e.g. 0.9."
 PER_CLASS = "With --set: the probability holds for the rows of each class, also of rare ones."
 SET = "Add the set of classes that contains the actual class with this probability, e.g. 0.9."
@@ -72,6 +73,7 @@ def model_facts(model: Any) -> dict[str, Any]:
 @click.option("--set", "coverage", type=float, metavar="COVERAGE", help=SET)
 @click.option("--per-class", is_flag=True, help=PER_CLASS)
 @click.option("--proba", is_flag=True, help="Add the probability of each class.")
+@click.option("--explain", is_flag=True, help=EXPLAIN)
 @click.option("--raw", is_flag=True, help="Write class names unchanged, even if they look like formulas.")
 @program.reading_options
 @program.json_option
@@ -86,8 +88,9 @@ def predict(model: str, data: str, output: Path | None, raw: bool, as_json: bool
         program.check_standard_output("give -o FILE")
     from .roles import listed, load_with_table
 
-    interval, coverage, per_class, proba = (options.pop(n) for n in ("interval", "coverage", "per_class", "proba"))
-    if per_class and coverage is None:
+    added = {name: options.pop(name) for name in ("interval", "coverage", "per_class", "proba", "explain")}
+    interval, coverage, proba = added["interval"], added["coverage"], added["proba"]
+    if added["per_class"] and coverage is None:
         raise click.UsageError("--per-class is for --set: add --set 0.9.")
     fitted, roles, source = load_with_table(model, data, options)
     if interval is not None and roles.labels:
@@ -108,7 +111,7 @@ def predict(model: str, data: str, output: Path | None, raw: bool, as_json: bool
         for batch in source.batches(names, PIECE):
             X = roles.frame(batch)
             _count_unknown(fitted, X, unknown)
-            columns = _predictions(fitted, X, interval, coverage, per_class, proba)
+            columns = _predictions(fitted, X, **added)
             if scored:
                 losses = roles.losses(batch, columns["prediction"])
                 loss, n_scored = loss + sum(losses), n_scored + len(losses)
@@ -137,7 +140,9 @@ def _count_unknown(fitted: Any, X: Any, unknown: Counter[str]) -> None:
             unknown.update({f"{column.name}={v}": count for v, count in found.items() if v not in column.values})
 
 
-def _predictions(fitted: Any, X: Any, interval: Any, coverage: Any, per_class: bool, proba: bool) -> dict[str, Any]:
+def _predictions(
+    fitted: Any, X: Any, interval: Any, coverage: Any, per_class: bool, proba: bool, explain: bool
+) -> dict[str, Any]:
     """Return the output columns for some rows, as plain values."""
     columns = {"prediction": fitted.predict(X).tolist()}
     if interval is not None:
@@ -148,6 +153,22 @@ def _predictions(fitted: Any, X: Any, interval: Any, coverage: Any, per_class: b
     if proba:
         names = [f"P({label})" for label in fitted.classes_]
         columns |= zip(names, fitted.predict_proba(X).T.tolist(), strict=True)
+    if explain:
+        import numpy as np
+
+        from .. import diagnose
+
+        found = diagnose.shapley(fitted, X)
+        values, base = (
+            found.contributions,
+            np.broadcast_to(found.base, (len(columns["prediction"]), np.size(found.base))),
+        )
+        if values.ndim == 3:  # of the class that is predicted
+            which = np.searchsorted(fitted.classes_, columns["prediction"])[:, None]
+            values = np.take_along_axis(values, which[:, :, None], axis=2)[:, :, 0]
+            base = np.take_along_axis(base, which, axis=1)
+        columns["mean"] = base[:, 0].tolist()
+        columns |= zip((f"due to {name}" for name in found.names), values.T.tolist(), strict=True)
     return columns
 
 

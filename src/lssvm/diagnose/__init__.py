@@ -22,7 +22,9 @@ from .access import members as members
 from .access import scale_words as scale_words
 from .calibration import coverage_by_group, coverage_by_region, coverage_path, pit, reliability, set_coverage
 from .calibration import interval_coverage as interval_coverage
-from .explanations import effects, importance, shapley
+from .contributions import shapley
+from .contributions import shapley_of_encoded as shapley_of_encoded
+from .explanations import effects, importance
 from .loo import (
     LooValues,
     beats_constant,

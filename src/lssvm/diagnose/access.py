@@ -50,12 +50,6 @@ def check_single(model: Any, what: str) -> None:
         raise NotKnown(f"{what} is defined for a single model, not for a stack: give a member, e.g. model.members_[0].")
 
 
-def check_scale(model: Any, what: str) -> None:
-    """Raise NotKnown if the model approximates targets on another scale."""
-    if model.fitted_.target is not None:
-        raise NotKnown(f"{what}: the model is fitted to targets on another scale: use target='identity'.")
-
-
 def basis_points(model: Any) -> np.ndarray:
     """Return the support vectors of a model; of a stack, those of all members, without repetitions.
 
@@ -111,7 +105,8 @@ def least_squares_problem(model: Any, what: str) -> Problem:
     """Return the solved problem with its final weights; ValueError if the model does not keep its rows."""
     check_fitted(model)
     check_single(model, what)
-    check_scale(model, what)
+    if model.fitted_.target is not None:
+        raise NotKnown(f"{what}: the model is fitted to targets on another scale: use target='identity'.")
     problem = model.fitted_.problem
     if not model.fitted_.is_least_squares:
         needed, given = "loss='squared'", f"loss={model.loss!r}"

@@ -14,7 +14,7 @@ from .. import arrays
 from ..arrays import Array
 from ..rules import Rule, check_parameters, shown
 
-Term = dict[int, tuple[list[int], "Kernel"]]
+Term = tuple[float, dict[int, tuple[list[int], "Kernel"]]]  # a factor, and the kernel of each input with its columns
 """A product of kernels of one input each: for the number of each input, its columns and the kernel of these."""
 
 
@@ -102,16 +102,15 @@ class Kernel(BaseEstimator):
         return {"sigma": np.asarray(arrays.to_numpy(self.sigma))[list(group)]}
 
     def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
-        """Return this kernel as a sum of products of kernels of one input each; ValueError if it is not such a sum.
+        """Return this kernel as a sum of multiples of products of kernels of one input each; ValueError if it is none.
 
         `inputs` holds the columns of each input, by its number; together, these are all columns.
         """
         inputs = self._used(inputs)
         if len(inputs) > 1 and not self.separates:
-            remedy = "use kernels.RBF(ard=True), Linear, Spline, Additive or sums of them"
-            raise ValueError(f"{type(self).__name__} is not a sum of products of one-column kernels: {remedy}.")
+            raise ValueError(f"{type(self).__name__} is not a sum of products of one-column kernels.")
         terms = {number: (group, self.columns(group)) for number, group in inputs.items()}
-        return [{number: term} for number, term in terms.items()] if self.separates == "sum" else [terms]
+        return [(1.0, {number: term}) for number, term in terms.items()] if self.separates == "sum" else [(1.0, terms)]
 
     def _used(self, inputs: Mapping[int, list[int]]) -> Mapping[int, list[int]]:
         """Return the inputs that the kernel depends on."""

@@ -103,8 +103,9 @@ class Additive(Kernel):
         found: list[Term] = []
         for group, kernel in self.kept(sum(map(len, inputs.values()))).values():
             places = {number: [group.index(c) for c in own if c in group] for number, own in inputs.items()}
-            for term in kernel.terms({number: own for number, own in places.items() if own}):
-                found.append({number: ([group[place] for place in own], part) for number, (own, part) in term.items()})
+            for factor, term in kernel.terms({number: own for number, own in places.items() if own}):
+                placed = {number: ([group[place] for place in own], part) for number, (own, part) in term.items()}
+                found.append((factor, placed))
         return found
 
     def evaluate(self, X: Array, Z: Array) -> Array:

@@ -11,7 +11,7 @@ from .. import arrays
 from ..arrays import Array, ArrayLike
 from ..progress import counted
 from ..rules import Flag, numbers, one_of
-from .base import Kernel
+from .base import Kernel, Term
 
 LONG = 64.0  # Above this |x|^2 + |z|^2, the rounding error of |x|^2 + |z|^2 - 2xz exceeds about 1e-14.
 FAR = 1e140  # Scaled values beyond this grow like a logarithm, so that squares and their sums are finite.
@@ -204,6 +204,22 @@ class Matern(_Stationary):
         self.sigma = sigma
         self.nu = nu
         self.ard = ard
+
+    def terms(self, inputs: Mapping[int, list[int]]) -> list[Term]:
+        """Return the mean of Gaussian kernels exp(-s r^2) over s, where 1/s has a gamma distribution.
+
+        The trapezoidal rule in log s is accurate to 1e-6 of k(x, x).
+        """
+        widths, used = self._widths(sum(map(len, inputs.values()))), self._used(inputs)
+        if len(used) < 2:
+            return super().terms(inputs)
+        log_s = np.arange(-4.5, 15.0 / self.nu, 0.45)
+        weights = np.exp(-self.nu * log_s - 0.5 * self.nu * np.exp(-log_s))
+        weights /= weights.sum()
+        return [
+            (float(weight), {number: (group, RBF(widths[group] * scale)) for number, group in used.items()})
+            for weight, scale in zip(weights, np.exp(-0.5 * log_s), strict=True)
+        ]
 
     def _of_negative_distance(self, D: Array, *, slope: bool = False) -> None:
         xp = arrays.namespace(D)

@@ -1,7 +1,7 @@
 """Displays of fitted models in scikit-learn's style: `from_estimator` stores arrays and draws, `plot` draws again."""
 
 from .calibration import PitDisplay, RegionCoverageDisplay, ReliabilityDisplay
-from .explain import ComponentsDisplay, EffectsDisplay, ImportanceDisplay, WidthsDisplay
+from .explain import ComponentsDisplay, EffectsDisplay, ImportanceDisplay, ShapleyDisplay, WidthsDisplay
 from .fit import FitDisplay, LeaveOneOutDisplay, ResidualsDisplay, SupportSpectrumDisplay
 from .paths import CPathDisplay, MaximalVariationDisplay, SparsityPathDisplay, WidthSurfaceDisplay
 
@@ -17,6 +17,7 @@ __all__ = [
     "RegionCoverageDisplay",
     "ReliabilityDisplay",
     "ResidualsDisplay",
+    "ShapleyDisplay",
     "SparsityPathDisplay",
     "SupportSpectrumDisplay",
     "WidthSurfaceDisplay",

@@ -24,9 +24,10 @@ class BarsDisplay(Display):
     names: Sequence[str]
     max_columns: int = 30
 
-    def _bars(self, values: Any, xlabel: str, title: str, kwargs: dict[str, Any]) -> np.ndarray:
-        """Draw `bars_`, longest first, and return the order of the columns."""
-        ax, order = self.ax_, np.argsort(-np.asarray(values), kind="stable")[: self.max_columns]
+    def _bars(self, values: Any, xlabel: str, title: str, kwargs: dict[str, Any], sizes: Any = None) -> np.ndarray:
+        """Draw `bars_`, largest first, by `sizes` or the values, and return the order of the columns."""
+        ax, order = self.ax_, np.argsort(-np.asarray(values if sizes is None else sizes), kind="stable")
+        order = order[: self.max_columns]
         style = {"color": COLOURS[0], "height": 0.7, **kwargs}
         self.bars_ = ax.barh(np.arange(len(order)), np.asarray(values)[order], **style)
         ax.set_yticks(np.arange(len(order)), [plain_text(self.names[c]) for c in order])
@@ -160,6 +161,100 @@ class ImportanceDisplay(BarsDisplay):
     def _draw(self, kwargs: dict[str, Any]) -> None:
         label = f"increase of the leave-one-out {self.measure} without the column\n({self.full:.3g} with all columns)"
         self._bars(self.increase, label, "Importance of the columns", kwargs)
+        self.ax_.axvline(0.0, **REFERENCE)
+
+
+class ShapleyDisplay(BarsDisplay):
+    """The contributions of the columns to the prediction of one row, with standard errors where they are estimated.
+
+    Parameters
+    ----------
+    contributions, error : arrays (n_features,)
+        As `lssvm.diagnose.shapley` returns them, for one row and one output.
+    base : float
+        The mean prediction.
+    names : list of str
+        The names of the columns, with the cells of the row.
+    max_columns : int
+        Maximum number of columns drawn; those with the largest contributions are kept.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Axes and figure of the last call of `plot`.
+    bars_
+        The bars, largest first.
+
+    See Also
+    --------
+    lssvm.diagnose.shapley : The values.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels
+    >>> from lssvm.plotting import ShapleyDisplay
+    >>> X, y = datasets.make_additive(100, random_state=0)
+    >>> display = ShapleyDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y), X[:1])  # doctest: +SKIP
+    """
+
+    contributions: np.ndarray
+    error: np.ndarray
+    base: float
+    max_columns: int = 20
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Model,
+        X: ArrayLike,
+        *,
+        output: int = 0,
+        max_columns: int = 20,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the contributions to the prediction of one row, see `lssvm.diagnose.shapley`.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted model.
+        X : array or frame (1, n_features)
+            The row.
+        output : int
+            Number of the output or of the class; for two classes, the values are those of the second one.
+        max_columns : int
+            Maximum number of columns drawn; those with the largest contributions are kept.
+        ax : matplotlib axes or None
+            If None, a new figure is created.
+        **kwargs
+            Passed to `matplotlib.axes.Axes.barh`.
+
+        Returns
+        -------
+        display : ShapleyDisplay
+        """
+        found = diagnose.shapley(estimator, X)
+        if len(found.contributions) != 1:
+            raise ValueError(f"X has {len(found.contributions)} rows: give the row to explain, e.g. X[:1].")
+        values, error = (found[name].reshape(len(found.names), -1)[:, output] for name in ("contributions", "error"))
+        cells = np.asarray(X, dtype=object)[0]
+        names = [
+            f"{name} = {cell:.4g}" if isinstance(cell, float) else f"{name} = {cell}"
+            for name, cell in zip(found.names, cells, strict=True)
+        ]
+        base = float(np.ravel(found.base)[output])
+        return cls(contributions=values, error=error, base=base, names=names, max_columns=max_columns).plot(
+            ax, **kwargs
+        )
+
+    def _draw(self, kwargs: dict[str, Any]) -> None:
+        label = f"contribution (mean {self.base:.4g}, prediction {self.base + self.contributions.sum():.4g})"
+        order = self._bars(self.contributions, label, "Why this prediction", kwargs, np.abs(self.contributions))
+        if self.error.any():
+            self.ax_.errorbar(
+                self.contributions[order], np.arange(len(order)), xerr=self.error[order], fmt="none", ecolor="0.3"
+            )
         self.ax_.axvline(0.0, **REFERENCE)
 
 
