@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from reference import left_out
 from sklearn.base import clone
+from sklearn.feature_selection import RFE, SelectFromModel
 from stacking import stack_of
 
 import lssvm
@@ -250,6 +251,37 @@ def test_models_without_columns_or_rows_are_refused():
         diagnose.importance(substrate, rows=1)
     with pytest.raises(TypeError, match="must be a fitted LSSVR or LSSVC"):
         diagnose.importance(None)
+
+
+# Quick importance and interactions ------------------------------------------------------------------------------------
+def test_feature_importances_of_an_additive_model_are_those_of_its_components():
+    model = LSSVR(kernels.Additive(kernels.RBF(1.0)), C=20.0).fit(X, y)
+    medians = model.components(np.median(X, axis=0)[None, :])
+    sizes = np.mean((model.components(X) - medians) ** 2, axis=0)
+    np.testing.assert_allclose(model.feature_importances_, sizes / sizes.sum(), rtol=1e-9)
+
+
+def test_scikit_learn_selects_columns():
+    table = np.column_stack([X, DRAW.normal(size=(60, 3))])
+    chosen = RFE(LSSVR(kernels.RBF(3.0), C=10.0), n_features_to_select=3).fit(table, y)
+    np.testing.assert_array_equal(chosen.get_support(), [True, True, True, False, False, False, False])
+    mask = SelectFromModel(LSSVC(kernels.RBF(3.0), C=10.0)).fit(table, y > 0).get_support()
+    assert mask[0]
+    assert not mask[3:].any()
+    assert not hasattr(LSSVR(kernels.Precomputed(), C=1.0).fit(X @ X.T, y), "feature_importances_")
+    assert not hasattr(LSSVR(), "feature_importances_")
+
+
+def test_interactions_are_differences_of_differences():
+    """f = 2 x0 x1 + x2, exactly: only one pair interacts, with the product of its distances from the medians."""
+    model = LSSVR(kernels.Polynomial(2), C=1e8).fit(X, 2 * X[:, 0] * X[:, 1] + X[:, 2])
+    found, centred = diagnose.interactions(model), X - np.median(X, axis=0)
+    assert found.names[0] == ("column 0", "column 1")
+    assert found.pairs[0].tolist() == [0, 1]
+    assert found.strength[0] == pytest.approx(np.sqrt(np.mean((2 * centred[:, 0] * centred[:, 1]) ** 2)), rel=1e-5)
+    assert (found.strength[1:] < 1e-5 * found.strength[0]).all()
+    classes = LSSVC(kernels.RBF(2.0), C=5.0).fit(X, LABELS)
+    assert (diagnose.interactions(classes, columns=3).strength > 0.0).sum() == 3
 
 
 # Effects ------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Sections of the report against independent routes: the verdict, the columns, classes, the data."""
 
+import html
 import re
 from types import SimpleNamespace
 
@@ -288,6 +289,8 @@ def test_the_effects_are_those_of_the_most_important_columns(of_frame, page_of_f
     ranking = diagnose.importance(of_frame)
     shown = ranking.columns[ranking.increase > 0][:6]
     effects = {one.name: one for one in diagnose.effects(of_frame, columns=shown)}
+    first, second = diagnose.interactions(of_frame).names[0]
+    assert f"strongest for {html.escape(first)} and {html.escape(second)} (" in source
     titles = re.findall(r'<h3>([^<]*)</h3>|class="title"[^>]*>([^<]*)<', source)
     assert [name or title for name, title in titles] == [one.name for one in effects.values()]
     reader = Reader(source)

@@ -24,7 +24,7 @@ from .calibration import coverage_by_group, coverage_by_region, coverage_path, p
 from .calibration import interval_coverage as interval_coverage
 from .contributions import shapley
 from .contributions import shapley_of_encoded as shapley_of_encoded
-from .explanations import effects, importance
+from .explanations import effects, importance, interactions
 from .loo import (
     LooValues,
     beats_constant,
@@ -53,6 +53,7 @@ __all__ = [
     "effects",
     "feature_names",
     "importance",
+    "interactions",
     "inverse_widths",
     "loo_probabilities",
     "loo_values",

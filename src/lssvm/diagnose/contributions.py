@@ -190,7 +190,7 @@ def _sampled(model: Any, rows: np.ndarray, known: np.ndarray, permutations: int)
     sources, used, draw = model.fitted_.layout.sources, np.flatnonzero(columns_used(model)), np.random.RandomState(0)
     found = []
     for start in known[np.linspace(0, len(known) - 1, permutations // 2).astype(int)]:
-        order, pair = draw.permutation(used), 0.0
+        order, pair = draw.permutation(used), []
         for columns in (order, order[::-1]):
             table = np.tile(start, (len(rows), 1))
             last = model.fitted_.responses(table)
@@ -200,6 +200,6 @@ def _sampled(model: Any, rows: np.ndarray, known: np.ndarray, permutations: int)
                 value = model.fitted_.responses(table)
                 part[:, column] = value - last
                 last = value
-            pair = pair + 0.5 * part
-        found.append(pair)
+            pair.append(part)
+        found.append(np.mean(pair, axis=0))
     return np.mean(found, axis=0), np.std(found, axis=0, ddof=1) / np.sqrt(len(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -239,6 +240,53 @@ def importance(model: LSSVR | LSSVC, rows: int = 1000) -> Bunch:
         rows=len(first.numbers),
         sampled=len(first.numbers) < first.total,
     )
+
+
+def interactions(model: LSSVR | LSSVC, rows: int = 300, columns: int = 10) -> Bunch:
+    """Return the pairs of columns whose effects depend on each other, the strongest first.
+
+    The strength of a pair is the root mean square, over training rows, of f - f_a - f_b + f_ab, where f_a is the
+    prediction with column a at its median. It is in the units of the prediction (of the probability, for classes), and
+    0 if f is a sum of a function without a and a function without b.
+
+    Parameters
+    ----------
+    model : LSSVR or LSSVC
+        Fitted model.
+    rows : int
+        Maximum number of training rows to use.
+    columns : int
+        Only pairs of the columns with the largest ``feature_importances_`` are compared, at most so many columns.
+
+    Returns
+    -------
+    Bunch
+        ``pairs`` of column numbers (n_pairs, 2), their ``names``, and ``strength``, (n_pairs,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lssvm import LSSVR, diagnose, kernels
+    >>> X = np.random.RandomState(0).uniform(-1, 1, (150, 3))
+    >>> model = LSSVR(kernels.RBF(ard=True)).fit(X, X[:, 0] * X[:, 2] + X[:, 1])
+    >>> diagnose.interactions(model).names[0]
+    ('column 0', 'column 2')
+    """
+    kept = kept_by_members(model, rows, "Interactions")[0]
+    table, sources = arrays.to_numpy(kept.problem.X)[kept.given > 0], model.fitted_.layout.sources
+    sizes, medians, names = model.feature_importances_, np.median(table, axis=0), feature_names(model)
+    chosen = np.sort(np.argsort(-sizes, kind="stable")[: min(columns, np.count_nonzero(sizes))])
+    pairs = np.array(list(itertools.combinations(chosen.tolist(), 2)), dtype=int).reshape(-1, 2)
+
+    def without(*columns: int) -> np.ndarray:
+        return model.fitted_.responses(np.where(np.isin(sources, columns), medians, table))
+
+    whole, single = without(), {column: without(column) for column in chosen}
+    mixed = (whole - single[a] - single[b] + without(a, b) for a, b in pairs)
+    strength = np.array([np.sqrt(np.mean(np.sum(part**2, axis=1))) for part in mixed])
+    order = np.argsort(-strength, kind="stable")
+    named = [(names[a], names[b]) for a, b in pairs[order]]
+    return Bunch(pairs=pairs[order], names=named, strength=strength[order])
 
 
 def _with_constant(problem: Problem, mask: np.ndarray) -> Problem:

@@ -299,6 +299,25 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         columns = map(Column, range(layout.n_features)) if layout.columns is None else layout.columns.columns
         return {own.name: own.words + f" on the scale {own.scale}" * bool(own.unit) for own in columns}
 
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Shares of the columns in the mean squared changes of predictions if one of them is set to its median.
+
+        A quick measure for scikit-learn's selection of columns (`RFE`, `SelectFromModel`), over the training rows that
+        the model keeps. `lssvm.diagnose.importance` compares leave-one-out errors instead.
+        """
+        check_is_fitted(self)
+        if self.kernel_.is_precomputed:
+            raise AttributeError("feature_importances_: a precomputed kernel has no columns.")
+        fitted, sources, one = self.fitted_, self.fitted_.layout.sources, self.fitted_.members[0]
+        kept = one.fit.points if one.problem is None and one.loo_sample is None else one.training.X
+        rows = arrays.to_numpy(kept)
+        before, medians, sizes = fitted.responses(rows), np.median(rows, axis=0), np.zeros(fitted.layout.n_features)
+        for column in np.unique(sources):
+            changed = np.where(sources == column, medians, rows)
+            sizes[column] = np.mean((fitted.responses(changed) - before) ** 2)
+        return sizes / (sizes.sum() or 1.0)
+
     def __getattr__(self, name: str) -> Any:
         fitted = self.__dict__.get("fitted_")
         if fitted is not None and name in LATER and fitted.members[0].deferred:

@@ -52,6 +52,11 @@ def effects_section(facts: Facts) -> str:
     ends = min(float(one.effect.min()) for one in found), max(float(one.effect.max()) for one in found)
     words = f"How the {escaped(what)} changes with one column while the others stay as they are, on average over the "
     words += f"rows{unit}. There are about equally many rows between neighbouring dots."
+    pairs = diagnose.interactions(facts.model)
+    shown = zip(pairs.names[:3], pairs.strength[:3], strict=True)
+    if named := [f"{escaped(a)} and {escaped(b)} ({rounded(float(f'{size:.3g}'))})" for (a, b), size in shown]:
+        words += f" Effects that depend on another column are averaged out; they are strongest for {', '.join(named)}: "
+        words += "by so much (root mean square), the effect of both differs from the sum of the two."
     charts = [_effect(one, names, ends, 100.0 if facts.classes else 1.0) for one in found]
     return f"<p>{words}</p>{side_by_side(charts)}"
 
