@@ -27,6 +27,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 TITLES = {
     "catboost": "CatBoost",
     "lightgbm": "LightGBM",
+    "realmlp td": "RealMLP TD",
+    "lightgbm td": "LightGBM TD",
     "random forest": "random forest",
     "svm tuned": "tuned SVM",
     "gp ard": "Gaussian process",
@@ -226,9 +228,9 @@ PAGE = """# Leaderboard
 {summaries}
 
 Three reservations: lssvm was developed on these sets (constants of its search were chosen on all of them together),
-while the other models were not. CatBoost, LightGBM and the random forest are not tuned; if tuned, they can be more
-accurate, but take longer. CPU seconds of CatBoost, neo-ls-svm and xRFM are from a computer that is about half as fast
-per core, so on the same computer lssvm would take about twice as much relative to these three.
+while the other models were not. CatBoost, LightGBM and the random forest are not tuned on these tables; if tuned, they
+can be more accurate, but take longer. CPU seconds of CatBoost and xRFM are from a computer that is about half as fast per core, and
+those of neo-ls-svm from a busy one, so on the same computer lssvm would take about twice as much relative to these three.
 
 ## How it was measured
 
@@ -242,6 +244,8 @@ public ones of UCI, StatLib and Delve. Neither they nor the results of the other
 |---|---|
 | `LSSVR()`, `LSSVC()` | defaults: kernel, widths and C are chosen by leave-one-out |
 | CatBoost, LightGBM | defaults |
+| RealMLP TD | its meta-tuned defaults (pytabkit 1.7.3) |
+| LightGBM TD | meta-tuned defaults, mean of five folds (pytabkit 1.7.3) |
 | random forest | 300 trees |
 | tuned SVM | scaled columns; 24 (SVR) or 16 (SVC) settings compared by 5-fold cross-validation on up to 2000 rows |
 | Gaussian process | one width per column, RBF or Matérn 3/2 by the marginal likelihood; only up to 1300 rows |
@@ -256,14 +260,14 @@ signed-rank test of their logarithms, adjusted by Holm's method. In the tables o
 the smallest error is bold, and \\* marks models that were measured on fewer splits of a set than the others.
 
 Seconds are CPU seconds of one fit with one thread, on x86 computers with 15 or 16 fits at a time; those of CatBoost,
-neo-ls-svm and xRFM are from the slower computer (aarch64).
+xRFM (aarch64) and neo-ls-svm (busy with other work) are from slower ones.
 
 The upper diagram of mean ranks has the models that were measured on at least 90 % of the sets, the lower one those
 that were measured on at least half of them. Rank 1 is the smallest error of a set, and a bar joins models of which no
 two differ significantly (the same test of all pairs, level 0.05). In the pictures of ratios, each point compares
 `LSSVR()` or `LSSVC()` with one other model; the ring marks the best other model of a set, which is known only
 afterwards. In the pictures of seconds, the error is relative to the smallest one of each set among the models shown,
-and hollow markers are times from the slower computer.
+and hollow markers are times from a slower computer.
 
 {sections}"""
 

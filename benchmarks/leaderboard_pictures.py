@@ -18,6 +18,8 @@ STYLES = {
     "LSSVC()": ("#000000", "o"),
     "CatBoost": ("#D55E00", "^"),
     "LightGBM": ("#E69F00", "D"),
+    "RealMLP TD": ("#882255", "p"),
+    "LightGBM TD": ("#B8860B", "d"),
     "random forest": ("#009E73", "s"),
     "tuned SVM": ("#0072B2", "v"),
     "Gaussian process": ("#CC79A7", "P"),
@@ -122,7 +124,7 @@ def draw_times(clouds: list[Cloud], file: Path, label: str) -> None:
             colour, marker = STYLES[name]
             ax.plot(x, y, marker, color=colour, mfc="white" if name in cloud.hollow else colour, ms=8)
         ax.set(xscale="log", yscale="log", ylabel=f"{label} / smallest of the set")
-        ax.set_title(cloud.title, fontsize="medium")
+        ax.set_title(f"{cloud.title}; lower left is better", fontsize="medium")
         ax.margins(0.16, 0.12)
         ax.yaxis.set_major_locator(matplotlib.ticker.MaxNLocator(6, steps=[1, 2, 5]))
         ax.yaxis.set_major_formatter("{x:g}")
