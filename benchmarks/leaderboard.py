@@ -229,8 +229,9 @@ PAGE = """# Leaderboard
 
 Three reservations: lssvm was developed on these sets (constants of its search were chosen on all of them together),
 while the other models were not. CatBoost, LightGBM and the random forest are not tuned on these tables; if tuned, they
-can be more accurate, but take longer. CPU seconds of CatBoost and xRFM are from a computer that is about half as fast per core, and
-those of neo-ls-svm from a busy one, so on the same computer lssvm would take about twice as much relative to these three.
+can be more accurate, but take longer. CPU seconds of CatBoost and xRFM are from a computer that is about half as fast
+per core, and those of neo-ls-svm from a busy one, so that on the same computer lssvm would take about twice as much
+relative to these three.
 
 ## How it was measured
 
