@@ -30,6 +30,15 @@ STEP = 0.4  # Each step of the search from a guess changes the log slope by this
 MOVES = 10  # This search takes at most this many steps.
 
 
+def class_codes(labels: np.ndarray, classes: np.ndarray, remedy: str) -> np.ndarray:
+    """Return the numbers of the classes of labels; ValueError for labels of other classes."""
+    unknown = np.setdiff1d(labels, classes)
+    if len(unknown):
+        what = f"y contains {unknown.tolist()[0]!r}, which is not among the classes {classes.tolist()}"
+        raise ValueError(f"{what}: {remedy}.")
+    return np.searchsorted(classes, labels)
+
+
 def pairs_of(n_classes: int) -> list[tuple[int, int]]:
     """Return the pairs (a, b) of classes, a < b, in the order of the output columns."""
     return list(itertools.combinations(range(n_classes), 2))

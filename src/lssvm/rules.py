@@ -200,3 +200,8 @@ def shown(value: Any) -> str:
     short = reprlib.Repr()
     short.maxstring = short.maxother = 200
     return short.repr(value)
+
+
+def check_coverage(coverage: Any) -> None:
+    if not (isinstance(coverage, Real) and 0 < float(coverage) < 1):
+        raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}: 0.9 stands for 90 %.")

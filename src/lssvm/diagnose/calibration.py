@@ -14,7 +14,6 @@ from .. import arrays
 from ..arrays import ArrayLike
 from ..estimators import LSSVC, LSSVR
 from ..estimators.regressor import distribution
-from ..estimators.validation import encoded_rows
 from ..intervals.classes import loo_sets
 from ..intervals.jackknife import order_statistic
 from .access import NotKnown, check_fitted
@@ -228,9 +227,7 @@ def pit(model: LSSVR | LSSVC, X: ArrayLike | None = None, y: ArrayLike | None = 
     if X is None or y is None:
         values = distribution(model, search=False).loo_distribution()
         return values[:, 0] if model.fitted_.layout.single else values
-    targets = np.asarray(arrays.to_numpy(y), dtype=float)
-    rows = arrays.like(encoded_rows(model, X, "predict_quantiles"), model.fitted_.members[0].training.X)
-    return distribution(model).distribution(rows, targets.reshape(len(targets), -1)).reshape(targets.shape)
+    return arrays.to_numpy(model.predict_distribution(X).cdf(y))
 
 
 def interval_coverage(model: LSSVR, coverages: Levels = (0.5, 0.8, 0.9, 0.95), rows: int = 500) -> Bunch:

@@ -12,9 +12,9 @@ from sklearn.utils import Bunch
 
 from .. import arrays
 from ..arrays import ArrayLike
+from ..coding import class_codes as codes_of
 from ..estimators import LSSVC, LSSVR
 from ..estimators.layout import LooValues
-from ..estimators.layout import class_codes as codes_of
 from ..estimators.regressor import distribution
 from ..problem import Problem
 from ..tune.choose_C import class_errors, mean_deviance

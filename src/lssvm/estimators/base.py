@@ -47,6 +47,7 @@ except ImportError:  # before scikit-learn 1.9
 Method = TypeVar("Method", bound=Callable[..., Any])
 Solved = list[tuple[Member, Problem | None]]  # models, each with its problem if C has been chosen for it
 TASKS = 100  # A fit is divided into this many subtasks for callbacks.
+IN_MEMORY = ("predict_distribution", "confidence_interval")
 LATER = ("leverage_", "loo_residuals_", "loo_predictions_", "press_")  # These attributes may be deferred by `fit`.
 # A stack has these attributes only in its members.
 NO_SINGLE_VALUE = ("C_", "coding_", "dual_coef_", "intercept_", "loss_", "support_vectors_")
@@ -96,12 +97,18 @@ def _subtasks(model: Any, task: Any) -> progress.Listener:
 
 
 def on_rows(method: Method) -> Method:
-    """Decorate a method of a fitted model that has a result for each row of X, so that Dask collections stay lazy."""
+    """Decorate a method of a fitted model that has a result for each row of X, so that Dask collections stay lazy.
+
+    Those `IN_MEMORY` refuse them.
+    """
     signature = inspect.signature(method)
 
     @functools.wraps(method)
     def apply(self: Any, X: Any, *values: Any, **named: Any) -> Any:
         if arrays.is_dask(X):
+            if method.__name__ in IN_MEMORY:
+                what = f"{method.__name__} takes rows in memory, but X is a Dask collection"
+                raise TypeError(f"{what}: pass one block.")
             given = signature.bind(self, X, *values, **named).arguments
             return lazily(self, method.__name__, X, **{name: given[name] for name in list(given)[2:]})
         with arrays.single_threaded_blas(), np.errstate(all="ignore"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from .. import arrays, progress
 from ..arrays import Array, ArrayLike
-from ..intervals.classes import set_scores, set_thresholds
+from ..intervals import ClassDistribution
 from ..kernels import RBF, Choice, Matern
 from ..problem import Fit, Problem, class_numbers, solve_classes
 from ..rules import Effort, Flag
@@ -26,7 +27,7 @@ from .base import Solved, on_rows, with_callbacks
 from .chunks import ChunkedLSSVM, adds_chunks
 from .fitted import Member
 from .layout import Layout, same_kind, winning_class
-from .validation import check_coverage, encoded_rows, require_loo, score_of, validate
+from .validation import encoded_rows, require_loo, score_of, validate
 
 
 class LSSVC(ClassifierMixin, ChunkedLSSVM):
@@ -265,6 +266,32 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         return self._completed().probabilities(rows)
 
     @on_rows
+    def predict_distribution(self, X: ArrayLike) -> ClassDistribution:
+        """Return the distribution of the classes of new rows: probabilities, sets, samples and log losses.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features)
+            In memory: the methods for Dask collections are `predict_proba` and `predict_set`.
+
+        Returns
+        -------
+        lssvm.intervals.ClassDistribution
+        """
+        return self._predictive(X, "predict_distribution")
+
+    def _predictive(self, X: ArrayLike, method: str) -> ClassDistribution:
+        probability, fitted, steps = self._probabilities(X, method), self.fitted_, self.steps
+
+        def known() -> tuple[np.ndarray, np.ndarray]:
+            require_loo(fitted.members, steps, "Prediction sets need leave-one-out residuals")
+            rows: Any = fitted.loo_values
+            positive = rows.given > 0
+            return fitted.probabilities_of(rows.predicted)[positive], rows.codes[positive]
+
+        return ClassDistribution(probability, self.classes_, known, partial(same_kind, reference=probability))
+
+    @on_rows
     def predict_set(self, X: ArrayLike, coverage: float = 0.9, *, class_conditional: bool = False) -> Array:
         """Return sets of classes that contain the class of a new row with the given probability.
 
@@ -288,15 +315,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         array of bool (n_samples, n_classes)
             Whether each of ``classes_`` is in the set.
         """
-        check_coverage(coverage)
-        probability = self._probabilities(X, "predict_set")
-        fitted = self.fitted_
-        require_loo(fitted.members, self.steps, "Prediction sets need leave-one-out residuals")
-        rows: Any = fitted.loo_values
-        positive = rows.given > 0
-        known = fitted.probabilities_of(rows.predicted)[positive]
-        thresholds = set_thresholds(known, rows.codes[positive], float(coverage), class_conditional=class_conditional)
-        return same_kind(set_scores(arrays.to_numpy(probability)) <= thresholds, probability)
+        return self._predictive(X, "predict_set").prediction_set(coverage, class_conditional=class_conditional)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy: the share of the rows whose class is predicted correctly."""

@@ -25,11 +25,10 @@ from ..problem import ClassFit, Fit, Problem, class_numbers, lost_digits, solve_
 from ..rules import number, one_of, row_weights, values
 from ..stream.sums import LooSample, Stream
 from ..targets import TargetScale
-from .layout import Layout, LooValues, of_decision, raw_components, same_kind, winning_class
+from .layout import OVERFLOW, Layout, LooValues, of_decision, raw_components, same_kind, winning_class
 from .validation import require_loo
 from .weighing import weigh_members
 
-OVERFLOW = "Predictions overflow: scale your features, both for fit and for predict."
 KEPT_BYTES = 2**28  # A model keeps a factor of at most this size between calls.
 
 

@@ -9,10 +9,13 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import Array
+from ..coding import class_codes
 from ..kernels import Additive, pick_columns
 from ..problem import class_numbers
 from ..rules import Count, values
 from ..tables import Columns
+
+OVERFLOW = "Predictions overflow: scale your features, both for fit and for predict."
 
 
 def same_kind(values: Any, reference: Array) -> Any:
@@ -76,6 +79,13 @@ class Layout:
         """Return values (rows, outputs) in the form in which y was given."""
         return values[:, 0] if self.single else values
 
+    def shaped(self, values: np.ndarray, X: Array) -> Array:
+        """Return values (rows, ..., outputs) as predictions for X; they are NaN only where these overflow."""
+        if np.isnan(values).any():
+            raise ValueError(OVERFLOW)
+        values = same_kind(values, X)
+        return values[..., 0] if self.single else values
+
     def class_weights(self, targets: Array) -> np.ndarray:
         """Return the class weight of each row, from its coded targets."""
         if self.classes is None or self.class_factors is None:
@@ -106,15 +116,6 @@ class Table:
             y = same_kind(coded(class_codes(y, layout.classes, remedy), layout), X)
             weights = weights * layout.class_weights(y)
         return cls(layout, X, y, same_kind(weights, X))
-
-
-def class_codes(labels: np.ndarray, classes: np.ndarray, remedy: str) -> np.ndarray:
-    """Return the numbers of the classes of labels; ValueError for labels of other classes."""
-    unknown = np.setdiff1d(labels, classes)
-    if len(unknown):
-        what = f"y contains {unknown.tolist()[0]!r}, which is not among the classes {classes.tolist()}"
-        raise ValueError(f"{what}: {remedy}.")
-    return np.searchsorted(classes, labels)
 
 
 def coded(codes: np.ndarray, layout: Layout) -> np.ndarray:

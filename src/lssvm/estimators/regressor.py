@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,16 @@ from sklearn.base import RegressorMixin
 from .. import arrays
 from ..arrays import Array, ArrayLike
 from ..intervals.bands import confidence_bands
-from ..intervals.jackknife import FOLDS, Jackknife, fold_labels, full_conformal
+from ..intervals.jackknife import FOLDS, Jackknife, PredictiveDistribution, fold_labels, full_conformal
 from ..intervals.loo import LooModel, ScaledLoo, StackedLoo
 from ..intervals.scale import noise_scale
 from ..progress import counted
-from ..rules import Effort, Flag
+from ..rules import Effort, Flag, check_coverage
 from . import planning
 from .base import on_rows
 from .chunks import ChunkedLSSVM
-from .fitted import OVERFLOW
-from .layout import Layout, same_kind
-from .validation import check_columns, check_coverage, encoded_rows, require_loo, score_of, validate
+from .layout import Layout
+from .validation import check_columns, encoded_rows, require_loo, score_of, validate
 
 METHODS = ("auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+")
 
@@ -214,6 +214,25 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         return score_of(r2_score, self.predict(X), y, sample_weight)
 
     @on_rows
+    def predict_distribution(self, X: ArrayLike) -> PredictiveDistribution:
+        """Return the predictive distribution of new targets, which consists of leave-one-out values.
+
+        `predict_interval` and `predict_quantiles` return parts of it; it also has `cdf`, `mean`, `std`, `sample` and
+        `crps`. The distribution follows the size of the noise where it varies. For models of counts or of targets on
+        another scale, it has the range of the targets, but it is not restricted to whole numbers.
+
+        Parameters
+        ----------
+        X : array (n_samples, n_features)
+            In memory: the methods for Dask collections are `predict_interval` and `predict_quantiles`.
+
+        Returns
+        -------
+        lssvm.intervals.PredictiveDistribution
+        """
+        return self._predictive(X, "predict_distribution")
+
+    @on_rows
     def predict_interval(
         self,
         X: ArrayLike,
@@ -266,8 +285,8 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
             raise ValueError("method='full' leaves out single rows, but the model was fitted with groups: use 'auto'.")
         if groups is not None and method in ("full", "cv+"):
             raise ValueError(f"groups cannot be combined with method={method!r}: use 'auto', or folds with 'cv+'.")
-        X, rows = self._new_rows(X, "predict_interval")
         if method == "full":
+            X, rows = self._new_rows(X, "predict_interval")
             widths = max(member.few_rows_per_width for member in self.fitted_.members)
             if widths:
                 arrays.warn(
@@ -275,13 +294,11 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
                     "them fixed: its intervals are likely to be too narrow. Use 'auto', which repeats the choice."
                 )
             ends = full_conformal(self._loo_model(), rows, float(coverage))
-        else:
-            labels = None
-            if method == "cv+" or groups is not None:
-                labels = self._fold_labels(*((folds, "folds") if method == "cv+" else (groups, "groups")))
-            found = self._distribution(labels, method if method in ("auto", "adaptive") else "jackknife+")
-            ends = found.intervals(rows, float(coverage), minmax=method == "jackknife-minmax")
-        return self._shaped(ends, X)
+            return self.fitted_.layout.shaped(ends, X)
+        labels = None
+        if method == "cv+" or groups is not None:
+            labels = self._fold_labels(*((folds, "folds") if method == "cv+" else (groups, "groups")))
+        return self._predictive(X, "predict_interval", labels, method).interval(coverage)
 
     @on_rows
     def predict_quantiles(self, X: ArrayLike, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> Array:
@@ -301,14 +318,9 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         -------
         array (n_samples, n_levels) or (n_samples, n_levels, n_outputs)
         """
-        requested = np.asarray(levels, dtype=float)
-        if requested.ndim != 1 or not ((requested > 0) & (requested < 1)).all():
-            raise ValueError(f"levels={levels!r}: give a list of numbers between 0 and 1, such as [0.1, 0.5, 0.9].")
-        X, rows = self._new_rows(X, "predict_quantiles")
-        return self._shaped(self._distribution().quantiles(rows, requested), X)
+        return self._predictive(X, "predict_quantiles").quantile(levels)
 
-    @arrays.single_threaded_blas()
-    @np.errstate(over="ignore", invalid="ignore", under="ignore")
+    @on_rows
     def confidence_interval(self, X: ArrayLike, coverage: float = 0.95, simultaneous: bool = False) -> Array:
         """Return confidence intervals for the function itself, not for new targets (De Brabanter et al. 2011).
 
@@ -333,8 +345,6 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
             Lower and upper ends.
         """
         check_coverage(coverage)
-        if arrays.is_dask(X):
-            raise TypeError("confidence_interval takes rows in memory, but X is a Dask collection: pass one block.")
         X, new = self._new_rows(X, "confidence_interval")
         first = self.fitted_.members[0]
         table, rows = first.training, first.training.rows
@@ -345,19 +355,19 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
             raise ValueError("simultaneous=True needs the inputs, which a precomputed kernel does not contain.")
         found = self._distribution(search=False)
         inputs, y = arrays.take(table.X, rows), arrays.to_numpy(table.y)[rows]
-        return self._shaped(confidence_bands(found, new, inputs, y, float(coverage), simultaneous=simultaneous), X)
+        ends = confidence_bands(found, new, inputs, y, float(coverage), simultaneous=simultaneous)
+        return self.fitted_.layout.shaped(ends, X)
 
     def _new_rows(self, X: ArrayLike, method: str) -> tuple[Array, Array]:
         """Return encoded new rows, and the same as arrays of the kind of the training rows."""
         X = encoded_rows(self, X, method)
         return X, arrays.like(X, self.fitted_.members[0].training.X)
 
-    def _shaped(self, values: np.ndarray, X: Array) -> Array:
-        """Return ends of intervals: infinite if there are too few rows, but NaN only where predictions overflow."""
-        if np.isnan(values).any():
-            raise ValueError(OVERFLOW)
-        values = same_kind(values, X)
-        return values[:, :, 0] if self.fitted_.layout.single else values
+    def _predictive(self, X: ArrayLike, name: str, labels: Any = None, method: str = "auto") -> PredictiveDistribution:
+        """Return the predictive distribution of new rows, for the method `name`; see `_distribution`."""
+        X, rows = self._new_rows(X, name)
+        found = self._distribution(labels, method)
+        return PredictiveDistribution(found, rows, partial(self.fitted_.layout.shaped, X=X))
 
     def _loo_model(self) -> LooModel:
         """Return the leave-one-out values behind all intervals."""
@@ -380,7 +390,7 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         searched = None if searched is None else model.rescaled(searched)
         residuals = model.residuals if searched is None else searched
         fitted, scale = self.fitted_, None
-        if method != "jackknife+":  # the size of the noise as a function of x; None if there is no noise
+        if method in ("auto", "adaptive"):  # the size of the noise as a function of x; None if there is no noise
             if fitted.scale is not None and np.array_equal(fitted.scale[0], residuals):
                 scale = fitted.scale[1]
             else:
@@ -394,7 +404,7 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
             own = labels[labels >= 0]
             model, scale = model.folds(own), None if scale is None else scale.folds(own)
             residuals = model.residuals if searched is None else searched
-        return Jackknife(model, residuals, scale)
+        return Jackknife(model, residuals, scale, minmax=method == "jackknife-minmax")
 
     def _search_again(self, labels: np.ndarray | None) -> np.ndarray | None:
         """Return residuals (rows of positive weight, outputs) of searches without folds; None if leave-one-out serves.

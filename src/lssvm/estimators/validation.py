@@ -9,7 +9,6 @@ import reprlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -288,11 +287,6 @@ def _is_finite(value: Any) -> bool:
 
 
 # Other arguments ------------------------------------------------------------------------------------------------------
-def check_coverage(coverage: Any) -> None:
-    if not (isinstance(coverage, Real) and 0 < float(coverage) < 1):
-        raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}: 0.9 stands for 90 %.")
-
-
 def check_weights(weights: Any, n_rows: int, smallest: int) -> np.ndarray:
     """Return the sample weights as an array of NumPy; 1 if they are None."""
     if weights is None:

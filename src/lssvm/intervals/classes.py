@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
+from sklearn.utils import check_random_state
 
-from ..coding import MISSED, smoothed_targets, softmax_slope
+from .. import arrays
+from ..arrays import Array, ArrayLike
+from ..coding import MISSED, class_codes, smoothed_targets, softmax_slope
+from ..rules import check_coverage
 
 
 def calibrate(decision: np.ndarray, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -90,3 +97,66 @@ def loo_sets(probability: np.ndarray, codes: np.ndarray, coverage: float) -> np.
     ordered = np.sort(own)
     limit = np.where(own <= ordered[rank - 1], ordered[rank], ordered[rank - 1])
     return scores <= limit[:, None]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClassDistribution:
+    """The distribution of the class of each new row, from `LSSVC.predict_distribution`.
+
+    Classes have no order, so there are no `cdf`, `quantile`, `mean`, `std`, `interval` and `crps`.
+
+    Attributes
+    ----------
+    probabilities : array (n_samples, n_classes)
+        As from `LSSVC.predict_proba`.
+    classes : array (n_classes,)
+    """
+
+    probabilities: Array
+    classes: np.ndarray
+    known: Callable[[], tuple[np.ndarray, np.ndarray]]  # leave-one-out probabilities and classes of training rows
+    shaped: Callable[[np.ndarray], Array]
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("cdf", "quantile", "mean", "std", "interval", "crps"):
+            what = f"{name} needs numbers, but the classes of an LSSVC have no order"
+            raise AttributeError(f"{what}: use probabilities, prediction_set, sample or log_score.")
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
+
+    def prediction_set(self, coverage: float = 0.9, *, class_conditional: bool = False) -> Array:
+        """Return the sets of `LSSVC.predict_set`: whether each of `classes` is in the set, (n_samples, n_classes).
+
+        Parameters
+        ----------
+        coverage : float
+            Between 0 and 1.
+        class_conditional : bool
+            Whether the coverage holds for the rows of each class.
+        """
+        check_coverage(coverage)
+        thresholds = set_thresholds(*self.known(), float(coverage), class_conditional=class_conditional)
+        return self.shaped(set_scores(arrays.to_numpy(self.probabilities)) <= thresholds)
+
+    def sample(self, n: int = 1, random_state: Any = None) -> Array:
+        """Draw n classes of each row, independently, (n_samples, n).
+
+        Parameters
+        ----------
+        n : int
+        random_state : int, RandomState or None
+        """
+        below = np.cumsum(arrays.to_numpy(self.probabilities), axis=1)[:, None, :-1]
+        draws = check_random_state(random_state).uniform(size=(len(below), n, 1))
+        return self.shaped(self.classes[np.sum(below <= draws, axis=2)])
+
+    def log_score(self, y: ArrayLike) -> Array:
+        """Return the log loss of each row, -log P(y), (n_samples,); smaller is better.
+
+        Parameters
+        ----------
+        y : array of one class per row
+        """
+        probability = arrays.to_numpy(self.probabilities)
+        codes = class_codes(np.asarray(arrays.to_numpy(y)), self.classes, "remove its rows")
+        own = probability[np.arange(len(probability)), np.broadcast_to(codes, len(probability))]
+        return self.shaped(-np.log(np.maximum(own, np.finfo(float).tiny)))

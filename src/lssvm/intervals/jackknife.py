@@ -5,19 +5,22 @@ Also exact sets of full conformal prediction, and residuals of searches that are
 
 from __future__ import annotations
 
+import functools
 import math
 import reprlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy
+from sklearn.utils import check_random_state
 
 from .. import arrays
-from ..arrays import Array
+from ..arrays import Array, ArrayLike
 from ..problem import Problem
+from ..rules import check_coverage
 from ..tables import is_missing
 from ..tune import LeaveOneOut
 from ..tune.constants import chosen_widths
@@ -48,8 +51,9 @@ class Jackknife:
     model: LooModel
     residuals: np.ndarray
     scale: NoiseScale | None = None
+    minmax: bool = False  # of `intervals`
 
-    def _values(self, X: Array) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+    def values(self, X: Array) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield blocks of new rows, f_(i)(x) and s_(i)(x) r_i/s_(i)(x_i), both (rows, l, k) or broadcast to it."""
         unit = self.residuals if self.scale is None else self.residuals / self.scale.own
         for rows in arrays.row_blocks(X.shape[0], (48 if self.scale is None else 96) * unit.size):
@@ -57,7 +61,7 @@ class Jackknife:
             moved = unit[None, :, :] if self.scale is None else unit[None, :, :] * self.scale.predictions(part)
             yield rows, self.model.predictions(part), moved
 
-    def intervals(self, X: Array, coverage: float, *, minmax: bool = False) -> np.ndarray:
+    def intervals(self, X: Array, coverage: float) -> np.ndarray:
         """Return the ends (rows, 2, outputs) of intervals, which may be infinite.
 
         With R_i = |r_i| s_(i)(x)/s_(i)(x_i) and the rank k = ceil(coverage (l+1)), they are the (l+1-k)-th smallest of
@@ -66,12 +70,12 @@ class Jackknife:
         """
         n, outputs = self.residuals.shape
         ends = np.empty((X.shape[0], 2, outputs))
-        for rows, centre, moved in self._values(X):
+        for rows, centre, moved in self.values(X):
             size = np.abs(moved)
             for output, more in enumerate(self._more(n, coverage)):
                 rank = math.ceil(round(coverage * (n + 1) + more, 9))
                 f, reach = centre[:, :, output], size[:, :, output]
-                if minmax:
+                if self.minmax:
                     largest = order_statistic(reach, rank)
                     found = f.min(axis=1) - largest, f.max(axis=1) + largest
                 else:
@@ -87,33 +91,10 @@ class Jackknife:
         active = np.zeros(self.residuals.shape[1]) if self.scale is None else self.scale.active
         return active * (MORE * math.sqrt(n * coverage * (1 - coverage)))
 
-    def quantiles(self, X: Array, levels: Sequence[float] | np.ndarray) -> np.ndarray:
-        """Return quantiles (rows, levels, outputs), interpolated at the ranks level (l + 1); infinite beyond them."""
-        n, outputs = self.residuals.shape
-        place = np.round(np.asarray(levels, dtype=float) * (n + 1), 9)
-        inside = (place >= 1) & (place <= n)
-        low = np.floor(place[inside]).astype(int)
-        share = (place[inside] - low)[None, :, None]
-        found = np.empty((X.shape[0], len(place), outputs))
-        found[:, ~inside] = np.where(place[~inside] < 1, -np.inf, np.inf)[None, :, None]
-        for rows, centre, moved in self._values(X):
-            values = np.sort(centre + moved, axis=1)
-            below, above = values[:, low - 1], values[:, np.minimum(low, n - 1)]
-            found[rows, inside] = below + share * (above - below)
-        return self.model.ends(found)
-
-    def distribution(self, X: Array, y: np.ndarray) -> np.ndarray:
-        """Return the distribution function at targets y (rows, outputs): (1/2 + number of smaller values)/(l + 1).
-
-        Ties count half. The result lies strictly between 0 and 1.
-        """
-        n, y = len(self.residuals), self.model.scaled(y)
-        found = np.empty(y.shape)
-        for rows, centre, moved in self._values(X):
-            values, target = centre + moved, y[rows, None, :]
-            below = np.sum(values < target, axis=1) + 0.5 * np.sum(values == target, axis=1)
-            found[rows] = (below + 0.5) / (n + 1)
-        return found
+    def summaries(self, X: Array, summary: Callable[..., np.ndarray], *others: np.ndarray) -> np.ndarray:
+        """Return summary(values, *others) of new rows, from their values (rows, l, k) on the scale of the targets."""
+        blocks = ((rows, self.model.ends(centre + moved)) for rows, centre, moved in self.values(X))
+        return np.concatenate([summary(values, *(other[rows] for other in others)) for rows, values in blocks])
 
     @property
     def normalised(self) -> tuple[np.ndarray, np.ndarray]:
@@ -130,29 +111,23 @@ class Jackknife:
     def loo_crps(self) -> np.ndarray:
         """Return continuous ranked probability scores of the training rows, without each row, (l, k).
 
-        The distribution of row i has the values f_(i)(x_i) + s_i z_j, z_j = r_j/s_j, of the other rows j, so that the
-        score is s_i (A_i/(l-1) - T_i/(2 (l-1)^2)) with A_i = sum_j |z_j - z_i| and T_i = sum_j A_j - 2 A_i. The
-        residuals of the other rows are those of the models without one row, not of models without two.
+        The distribution of row i has the values f_(i)(x_i) + s_i z_j, z_j = r_j/s_j, of the other rows j. With row i,
+        whose value is y_i, the score is (l-1)^2/l^2 times as large: s_i times the mean of |z_j - z_i| less half that of
+        |z_j - z_k|. The residuals of the other rows are those of the models without one row, not of models without two.
         """
         z, own = self.normalised
-        n = len(z)
-        order = np.argsort(z, axis=0)
-        ordered = np.take_along_axis(z, order, axis=0)
-        place = np.arange(n)[:, None]
+        n, ordered = len(z), np.sort(z, axis=0)
         if isinstance(self.model, ScaledLoo):  # the same on the scale of the targets
-            crps, actual = np.empty_like(z), self.model.actual
+            found, actual = np.empty_like(z), self.model.actual
             centre = self.model.scaled(actual) - self.residuals
             for rows in arrays.row_blocks(n, 64 * z.size):
-                values = self.model.ends(centre[rows, None] + own[rows, None] * ordered)
-                distance = np.abs(values - actual[rows, None]).sum(axis=1)
-                spread = 2 * np.sum((2 * place + 1 - n) * values, axis=1) - 2 * distance
-                crps[rows] = distance / (n - 1) - spread / (2 * (n - 1) ** 2)
-            return crps
-        sums = np.cumsum(ordered, axis=0)
-        distances = (2 * place + 2 - n) * ordered - 2 * sums + sums[-1:]
-        A = np.empty_like(z)
-        np.put_along_axis(A, order, distances, axis=0)
-        return own * (A / (n - 1) - (A.sum(axis=0) - 2 * A) / (2 * (n - 1) ** 2))
+                found[rows] = crps(self.model.ends(centre[rows, None] + own[rows, None] * ordered), actual[rows])
+        else:
+            place = (scipy.stats.rankdata(z, axis=0, method="ordinal") - 1).astype(int)
+            sums = np.cumsum(ordered, axis=0)
+            distances = (2 * place + 2 - n) * z - 2 * np.take_along_axis(sums, place, axis=0) + sums[-1:]
+            found = own * (distances / n - spread(ordered[None])[0])
+        return found * (n / (n - 1)) ** 2
 
     def loo_half_widths(self, coverage: float) -> np.ndarray:
         """Return half-widths of the intervals of the training rows, without each row, (l, k); see `loo_crps`."""
@@ -166,6 +141,165 @@ class Jackknife:
                 # without a row at or below the rank, the next one takes its place
                 half[:, output] = own[:, output] * np.where(size[:, output] <= limit, following, limit)
         return half
+
+
+def spread(values: np.ndarray) -> np.ndarray:
+    """Return half the mean distance (rows, k) of two of the sorted values (rows, l, k)."""
+    n = values.shape[1]
+    return np.sum((2 * np.arange(n)[:, None] + 1 - n) * values, axis=1) / n**2
+
+
+def crps(values: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the continuous ranked probability score (rows, k) of equally probable values (rows, l, k) at targets y.
+
+    It is the integral of (F(t) - 1(t >= y))^2 or E|V - y| - E|V - V'|/2 (Gneiting & Raftery 2007).
+    """
+    return np.abs(values - y[:, None]).mean(axis=1) - spread(np.sort(values, axis=1))
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _in_the_form_of_y(method: Method) -> Method:
+    """Decorate a method that computes values (rows, ..., outputs), which are returned as predictions are."""
+
+    @functools.wraps(method)
+    def apply(self: PredictiveDistribution, *values: Any, **named: Any) -> Any:
+        with arrays.single_threaded_blas(), np.errstate(all="ignore"):
+            return self.shaped(method(self, *values, **named))
+
+    return apply  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PredictiveDistribution:
+    """The distribution of the target of each new row, from `LSSVR.predict_distribution`.
+
+    It consists of one value per training row i: the prediction of the model without that row plus its leave-one-out
+    residual, whose size is adapted to x where the noise varies. With l of these values, a new target lies between two
+    that follow each other with a probability of about 1/(l + 1), and below or above all of them with the same. Nothing
+    is known about these tails. `quantile` is therefore infinite in them, and `cdf` is 1/2/(l + 1) and 1 - 1/2/(l + 1);
+    `mean`, `std`, `sample` and `crps` are those of l equally probable values.
+
+    All results have the form of predictions: with a single output, they lack the last axis of those given here, and
+    they are arrays of the kind of X. The methods compute them in blocks of rows.
+    """
+
+    found: Jackknife
+    rows: Array
+    shaped: Callable[[np.ndarray], Array]
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "log_score":
+            what = "log_score needs a density, which the distribution of an LSSVR, made of single values, does not have"
+            raise AttributeError(f"{what}: use crps.")
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
+
+    def _targets(self, y: ArrayLike) -> np.ndarray:
+        given, shape = np.asarray(arrays.to_numpy(y), dtype=float), (self.rows.shape[0], self.found.residuals.shape[1])
+        values = given.reshape(len(given), -1) if given.ndim and len(given) else np.broadcast_to(given, shape)
+        if values.shape != shape or np.isnan(values).any():
+            what = f"y of the shape {given.shape}" + " contains NaN" * (values.shape == shape)
+            raise ValueError(f"{what}: give a number, or one per row and output, {shape}.")
+        return values
+
+    @_in_the_form_of_y
+    def cdf(self, y: ArrayLike) -> Array:
+        """Return the probability of targets up to y, (n_samples, n_outputs), strictly between 0 and 1.
+
+        It is (1/2 + the number of smaller values)/(l + 1), where values equal to y count half.
+
+        Parameters
+        ----------
+        y : number or array of one number per row and output
+        """
+
+        def smaller(values: np.ndarray, y: np.ndarray) -> np.ndarray:
+            return np.sum(values < y[:, None], axis=1) + 0.5 * np.sum(values == y[:, None], axis=1)
+
+        below = self.found.summaries(self.rows, smaller, self._targets(y))
+        return (below + 0.5) / (len(self.found.residuals) + 1)
+
+    @_in_the_form_of_y
+    def quantile(self, levels: ArrayLike) -> Array:
+        """Return quantiles (n_samples, n_levels, n_outputs), interpolated at the ranks level (l + 1); they never cross.
+
+        Parameters
+        ----------
+        levels : sequence of float
+            Between 0 and 1. Quantiles are infinite for levels below 1/(l + 1) and above l/(l + 1).
+        """
+        requested = np.asarray(levels, dtype=float)
+        if requested.ndim != 1 or not ((requested > 0) & (requested < 1)).all():
+            raise ValueError(f"levels={levels!r}: give a list of numbers between 0 and 1, such as [0.1, 0.5, 0.9].")
+        n, outputs = self.found.residuals.shape
+        place = np.round(requested * (n + 1), 9)
+        inside = (place >= 1) & (place <= n)
+        low = np.floor(place[inside]).astype(int)
+        share = (place[inside] - low)[None, :, None]
+        quantiles = np.empty((self.rows.shape[0], len(place), outputs))
+        quantiles[:, ~inside] = np.where(place[~inside] < 1, -np.inf, np.inf)[None, :, None]
+        for rows, centre, moved in self.found.values(self.rows):
+            values = np.sort(centre + moved, axis=1)
+            below, above = values[:, low - 1], values[:, np.minimum(low, n - 1)]
+            quantiles[rows, inside] = below + share * (above - below)
+        return self.found.model.ends(quantiles)
+
+    @_in_the_form_of_y
+    def interval(self, coverage: float = 0.9) -> Array:
+        """Return lower and upper ends (n_samples, 2, n_outputs), those of `LSSVR.predict_interval`.
+
+        They are symmetric in the residuals and guarantee more than two quantiles do, which follow the skewness.
+
+        Parameters
+        ----------
+        coverage : float
+            Between 0 and 1.
+        """
+        check_coverage(coverage)
+        return self.found.intervals(self.rows, float(coverage))
+
+    @_in_the_form_of_y
+    def mean(self) -> Array:
+        """Return the means (n_samples, n_outputs).
+
+        They differ from `LSSVR.predict` by about the mean leave-one-out residual, that is, by little for a model of
+        squares and more for a robust one of skewed errors. The smallest squared error is that of `predict`.
+        """
+        return self.found.summaries(self.rows, lambda values: values.mean(axis=1))
+
+    @_in_the_form_of_y
+    def std(self) -> Array:
+        """Return the standard deviations (n_samples, n_outputs)."""
+        return self.found.summaries(self.rows, lambda values: values.std(axis=1))
+
+    @_in_the_form_of_y
+    def sample(self, n: int = 1, random_state: Any = None) -> Array:
+        """Draw n of the values of each row, (n_samples, n, n_outputs).
+
+        The outputs of a draw come from the same training row, so that they are correlated as its residuals are. Rows
+        are drawn independently.
+
+        Parameters
+        ----------
+        n : int
+        random_state : int, RandomState or None
+        """
+        size = (self.rows.shape[0], n, 1)
+        drawn = check_random_state(random_state).randint(len(self.found.residuals), size=size)
+        return self.found.summaries(self.rows, functools.partial(np.take_along_axis, axis=1), drawn)
+
+    @_in_the_form_of_y
+    def crps(self, y: ArrayLike) -> Array:
+        """Return continuous ranked probability scores (n_samples, n_outputs), in units of y; smaller is better.
+
+        `diagnose.scores` has their mean by leave-one-out.
+
+        Parameters
+        ----------
+        y : number or array of one number per row and output
+        """
+        return self.found.summaries(self.rows, crps, self._targets(y))
 
 
 def order_statistic(values: np.ndarray, rank: int) -> np.ndarray:
