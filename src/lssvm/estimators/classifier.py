@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -25,7 +25,7 @@ from ..tune.constants import QUICK
 from . import planning
 from .base import Solved, on_rows, with_callbacks
 from .chunks import ChunkedLSSVM, adds_chunks
-from .fitted import Member
+from .fitted import FittedModel, Member
 from .layout import Layout, same_kind, winning_class
 from .validation import encoded_rows, require_loo, score_of, validate
 
@@ -281,14 +281,7 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         return self._predictive(X, "predict_distribution")
 
     def _predictive(self, X: ArrayLike, method: str) -> ClassDistribution:
-        probability, fitted, steps = self._probabilities(X, method), self.fitted_, self.steps
-
-        def known() -> tuple[np.ndarray, np.ndarray]:
-            require_loo(fitted.members, steps, "Prediction sets need leave-one-out residuals")
-            rows: Any = fitted.loo_values
-            positive = rows.given > 0
-            return fitted.probabilities_of(rows.predicted)[positive], rows.codes[positive]
-
+        probability, known = self._probabilities(X, method), partial(loo_probabilities, self.fitted_, self.steps)
         return ClassDistribution(probability, self.classes_, known, partial(same_kind, reference=probability))
 
     @on_rows
@@ -322,6 +315,31 @@ class LSSVC(ClassifierMixin, ChunkedLSSVM):
         from sklearn.metrics import accuracy_score
 
         return score_of(accuracy_score, self.predict(X), y, sample_weight)
+
+
+def loo_probabilities(fitted: FittedModel, steps: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return leave-one-out probabilities and the classes of the rows of positive weight."""
+    require_loo(fitted.members, steps, "Prediction sets need leave-one-out residuals")
+    rows: Any = fitted.loo_values
+    positive = rows.given > 0
+    return fitted.probabilities_of(rows.predicted)[positive], rows.codes[positive]
+
+
+def shift_weights(rows: Array, shifted: Array) -> Callable[[Array], np.ndarray]:
+    """Return the weights of `rows` for new rows of the distribution of `shifted`: see `Jackknife.weigh`.
+
+    The ratio of the densities of the two is, up to a factor, p/(1 - p), where p is the probability that a classifier
+    gives to `shifted`. Least-squares fits of the ratio itself (Kanamori et al. 2009) were less accurate.
+    """
+    rows, shifted = arrays.to_numpy(rows), arrays.to_numpy(shifted)
+    model = LSSVC().fit(np.vstack([rows, shifted]), np.repeat([0, 1], [len(rows), len(shifted)]))
+
+    def ratio(X: Array) -> np.ndarray:
+        p = np.clip(model.predict_proba(arrays.to_numpy(X)), 1e-15, 1.0)
+        return np.asarray(p[:, 1] / p[:, 0])
+
+    known = ratio(rows)
+    return lambda X: (len(known) + 1) * known / (known.sum() + ratio(X)[:, None])
 
 
 def class_factors(class_weight: Any, classes: np.ndarray, totals: np.ndarray) -> np.ndarray:

@@ -21,8 +21,9 @@ from ..rules import Effort, Flag, check_coverage
 from . import planning
 from .base import on_rows
 from .chunks import ChunkedLSSVM
+from .classifier import shift_weights
 from .layout import Layout
-from .validation import check_columns, encoded_rows, require_loo, score_of, validate
+from .validation import check_columns, check_link, encoded_rows, require_loo, score_of, validate
 
 METHODS = ("auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+")
 
@@ -173,23 +174,11 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
             raise ValueError(f"y contains values as large as {largest:.3g}, whose squares may overflow: rescale y.")
         targets = y[:, None] if y.ndim == 1 else y
         if self.loss != "squared":
-            self._check_link(arrays.to_numpy(targets), weights)
+            check_link(self.loss, arrays.to_numpy(targets), weights)
         if targets.shape[1] != layout.outputs:
             found = counted(targets.shape[1], "output")
             raise ValueError(f"y has {found}, but the model was fitted with {layout.outputs}: give the same outputs.")
         return layout, X, targets, weights
-
-    def _check_link(self, y: np.ndarray, weights: np.ndarray) -> None:
-        """Raise ValueError for targets whose means have no logarithm."""
-        loss, wrong = f"loss={self.loss!r}", (y < 0) | (y <= 0) * (self.loss == "gamma")
-        if y.shape[1] != 1:
-            raise ValueError(f"{loss} takes one target, but y has {y.shape[1]} columns: fit one model for each.")
-        if wrong.any():
-            row, kind = int(np.argmax(wrong)), "positive" if self.loss == "gamma" else "non-negative"
-            remedy = "remove such rows, or use loss='squared'" if y[row] < 0 else "use loss='poisson'"
-            raise ValueError(f"{loss} needs {kind} targets, but y contains {y[row, 0]:.6g} in row {row}: {remedy}.")
-        if len(y) and not (y[weights > 0] > 0).any():
-            raise ValueError(f"{loss}: all targets of positive weight are 0, whose mean has no logarithm.")
 
     @on_rows
     def predict(self, X: ArrayLike) -> Array:
@@ -241,6 +230,7 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         *,
         folds: int | ArrayLike = 10,
         groups: ArrayLike | None = None,
+        shift: ArrayLike | None = None,
     ) -> Array:
         """Return prediction intervals from leave-one-out residuals, without refitting.
 
@@ -272,6 +262,11 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         groups : array of one label per training row, or None
             The rows of a group are left out together, e.g. those of the same patient, for intervals of new groups. Not
             for "cv+" and "full". Neither folds nor groups are available after `partial_fit` or `fit_chunks`.
+        shift : array (n_rows, n_features) or None
+            Rows such as X, if new rows have another distribution than the training rows, but their targets depend on x
+            as before (covariate shift). Training rows are weighted by the ratio of the two densities (Tibshirani et al.
+            2019), from an `LSSVC` of both kinds of rows. The ends are infinite where few training rows resemble a row.
+            Not for "full", "jackknife-minmax" and precomputed kernels.
 
         Returns
         -------
@@ -285,6 +280,9 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
             raise ValueError("method='full' leaves out single rows, but the model was fitted with groups: use 'auto'.")
         if groups is not None and method in ("full", "cv+"):
             raise ValueError(f"groups cannot be combined with method={method!r}: use 'auto', or folds with 'cv+'.")
+        if shift is not None and (method in ("full", "jackknife-minmax") or self.kernel_.is_precomputed):
+            what = f"shift cannot be combined with method={method!r} and kernel={self.kernel!r}"
+            raise ValueError(f"{what}: use 'auto', and a kernel that is not precomputed.")
         if method == "full":
             X, rows = self._new_rows(X, "predict_interval")
             widths = max(member.few_rows_per_width for member in self.fitted_.members)
@@ -298,7 +296,7 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         labels = None
         if method == "cv+" or groups is not None:
             labels = self._fold_labels(*((folds, "folds") if method == "cv+" else (groups, "groups")))
-        return self._predictive(X, "predict_interval", labels, method).interval(coverage)
+        return self._predictive(X, "predict_interval", labels, method, shift).interval(coverage)
 
     @on_rows
     def predict_quantiles(self, X: ArrayLike, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> Array:
@@ -363,10 +361,15 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         X = encoded_rows(self, X, method)
         return X, arrays.like(X, self.fitted_.members[0].training.X)
 
-    def _predictive(self, X: ArrayLike, name: str, labels: Any = None, method: str = "auto") -> PredictiveDistribution:
+    def _predictive(
+        self, X: ArrayLike, name: str, labels: Any = None, method: str = "auto", shift: ArrayLike | None = None
+    ) -> PredictiveDistribution:
         """Return the predictive distribution of new rows, for the method `name`; see `_distribution`."""
         X, rows = self._new_rows(X, name)
         found = self._distribution(labels, method)
+        if shift is not None:
+            table = self.fitted_.members[0].training
+            found = replace(found, weigh=shift_weights(arrays.take(table.X, table.rows), encoded_rows(self, shift)))
         return PredictiveDistribution(found, rows, partial(self.fitted_.layout.shaped, X=X))
 
     def _loo_model(self) -> LooModel:

@@ -287,6 +287,19 @@ def _is_finite(value: Any) -> bool:
 
 
 # Other arguments ------------------------------------------------------------------------------------------------------
+def check_link(loss: str, y: np.ndarray, weights: np.ndarray) -> None:
+    """Raise ValueError for targets whose means have no logarithm."""
+    what, wrong = f"loss={loss!r}", (y < 0) | (y <= 0) * (loss == "gamma")
+    if y.shape[1] != 1:
+        raise ValueError(f"{what} takes one target, but y has {y.shape[1]} columns: fit one model for each.")
+    if wrong.any():
+        row, kind = int(np.argmax(wrong)), "positive" if loss == "gamma" else "non-negative"
+        remedy = "remove such rows, or use loss='squared'" if y[row] < 0 else "use loss='poisson'"
+        raise ValueError(f"{what} needs {kind} targets, but y contains {y[row, 0]:.6g} in row {row}: {remedy}.")
+    if len(y) and not (y[weights > 0] > 0).any():
+        raise ValueError(f"{what}: all targets of positive weight are 0, whose mean has no logarithm.")
+
+
 def check_weights(weights: Any, n_rows: int, smallest: int) -> np.ndarray:
     """Return the sample weights as an array of NumPy; 1 if they are None."""
     if weights is None:

@@ -158,5 +158,7 @@ class ClassDistribution:
         """
         probability = arrays.to_numpy(self.probabilities)
         codes = class_codes(np.asarray(arrays.to_numpy(y)), self.classes, "remove its rows")
+        if codes.shape not in ((), (len(probability),)):
+            raise ValueError(f"y has the shape {codes.shape}: give one class per row, ({len(probability)},).")
         own = probability[np.arange(len(probability)), np.broadcast_to(codes, len(probability))]
         return self.shaped(-np.log(np.maximum(own, np.finfo(float).tiny)))

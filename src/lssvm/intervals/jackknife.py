@@ -45,13 +45,15 @@ class Jackknife:
     results for the training rows.
 
     `residuals` r (l, k) are those of the model, unless its search was repeated without folds. `scale` s is the size of
-    the noise; without it, s is 1.
+    the noise; without it, s is 1. `weigh` and `minmax` are for `intervals`: the former returns weights (rows, l) of the
+    training rows for new rows of another distribution, in units in which they and that of the new row sum to l + 1.
     """
 
     model: LooModel
     residuals: np.ndarray
     scale: NoiseScale | None = None
-    minmax: bool = False  # of `intervals`
+    minmax: bool = False
+    weigh: Callable[[Array], np.ndarray] | None = None
 
     def values(self, X: Array) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Yield blocks of new rows, f_(i)(x) and s_(i)(x) r_i/s_(i)(x_i), both (rows, l, k) or broadcast to it."""
@@ -67,15 +69,19 @@ class Jackknife:
         With R_i = |r_i| s_(i)(x)/s_(i)(x_i) and the rank k = ceil(coverage (l+1)), they are the (l+1-k)-th smallest of
         f_(i)(x) - R_i and the k-th smallest of f_(i)(x) + R_i. With `minmax`, they are min f_(i)(x) - R and
         max f_(i)(x) + R, where R is the k-th smallest of the R_i. Where the scale varies, `_more` is added to the rank.
+        Weights take the place of ones in the ranks (Tibshirani et al. 2019).
         """
         n, outputs = self.residuals.shape
         ends = np.empty((X.shape[0], 2, outputs))
         for rows, centre, moved in self.values(X):
-            size = np.abs(moved)
+            size, w = np.abs(moved), None if self.weigh is None else self.weigh(X[rows, :])
             for output, more in enumerate(self._more(n, coverage)):
                 rank = math.ceil(round(coverage * (n + 1) + more, 9))
                 f, reach = centre[:, :, output], size[:, :, output]
-                if self.minmax:
+                if w is not None:
+                    ranks = coverage * (n + 1) + more * np.sqrt(np.sum(w**2, axis=1) / n)
+                    found = -weighted_statistic(reach - f, w, ranks), weighted_statistic(f + reach, w, ranks)
+                elif self.minmax:
                     largest = order_statistic(reach, rank)
                     found = f.min(axis=1) - largest, f.max(axis=1) + largest
                 else:
@@ -199,7 +205,7 @@ class PredictiveDistribution:
         given, shape = np.asarray(arrays.to_numpy(y), dtype=float), (self.rows.shape[0], self.found.residuals.shape[1])
         values = given.reshape(len(given), -1) if given.ndim and len(given) else np.broadcast_to(given, shape)
         if values.shape != shape or np.isnan(values).any():
-            what = f"y of the shape {given.shape}" + " contains NaN" * (values.shape == shape)
+            what = "y contains NaN" if values.shape == shape else f"y has the shape {given.shape}"
             raise ValueError(f"{what}: give a number, or one per row and output, {shape}.")
         return values
 
@@ -307,6 +313,15 @@ def order_statistic(values: np.ndarray, rank: int) -> np.ndarray:
     if not 1 <= rank <= values.shape[1]:
         return np.full(values[:, 0].shape, -np.inf if rank < 1 else np.inf)
     return np.partition(values, rank - 1, axis=1)[:, rank - 1]
+
+
+def weighted_statistic(values: np.ndarray, weights: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    """Return the smallest value of each row such that the weights up to it sum to its rank; infinite without one."""
+    values, order = np.broadcast_to(values, weights.shape), np.argsort(np.broadcast_to(values, weights.shape), axis=1)
+    total = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
+    place = np.sum(total < ranks[:, None] - 1e-9, axis=1)
+    ordered = np.pad(np.take_along_axis(values, order, axis=1), ((0, 0), (0, 1)), constant_values=np.inf)
+    return ordered[np.arange(len(place)), place]
 
 
 def full_conformal(model: LooModel, X: Array, coverage: float) -> np.ndarray:
