@@ -269,8 +269,8 @@ class PredictiveDistribution:
     def mean(self) -> Array:
         """Return the means (n_samples, n_outputs).
 
-        They differ from `LSSVR.predict` by about the mean leave-one-out residual, that is, by little for a model of
-        squares and more for a robust one of skewed errors. The smallest squared error is that of `predict`.
+        They differ from `LSSVR.predict`, the better point prediction, by about the mean leave-one-out residual, and by
+        more for counts and targets on another scale: there, errors of the models do not cancel in the mean.
         """
         return self.found.summaries(self.rows, lambda values: values.mean(axis=1))
 
