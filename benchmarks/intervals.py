@@ -2,8 +2,9 @@
 
     python -m benchmarks.intervals            about 40 minutes on one core
     python -m benchmarks.intervals --quick    fewer repetitions: about nine minutes
-    python -m benchmarks.intervals coverage   one part: refits, coverage, uneven, widths, confidence or probabilities
+    python -m benchmarks.intervals coverage   one part: refits, coverage, uneven, scores, widths, confidence, ...
     python -m benchmarks.intervals uneven --data FOLDER [--jobs N]   also small tables of FOLDER/numbers.npz
+    python -m benchmarks.intervals scores --data FOLDER [--jobs N] [--rows N]   CRPS and interval scores of these
 
 Prints Markdown. "refits" and "coverage" require ``pip install mapie``; other peers are omitted, with a note, if they
 are not installed (mapie, crepes, neo-ls-svm). No model is tuned by hand: LSSVR() and LSSVC() choose kernel widths and C
@@ -245,12 +246,7 @@ def uneven_noise(repetitions: int, folder: Path | None, jobs: int) -> None:
         train_test_split(*regions(1300, seed), train_size=300, random_state=seed) for seed in range(repetitions)
     ]
     if folder is not None:
-        content = np.load(folder / "numbers.npz")
-        for name in sorted({key.split("/")[0] for key in content.files}):
-            X, y, masks = (content[f"{name}/{part}"] for part in ("X", "y", "masks"))
-            if len(y) < 1000:
-                parts = [masks[:, split].astype(bool) for split in range(min(repetitions, 3))]
-                sets[f"{name} ({len(y)} rows)"] = [[X[~out], X[out], y[~out], y[out]] for out in parts]
+        sets |= small_tables(folder, 999, min(repetitions, 3))
     jobs_to_do = [(title, name, split) for title, splits in sets.items() for name in contenders for split in splits]
     results = Parallel(n_jobs=jobs)(delayed(measured)(contenders[name], *split) for _, name, split in jobs_to_do)
     found: dict[str, dict[str, list[tuple[float, ...]]]] = {title: {name: [] for name in contenders} for title in sets}
@@ -279,6 +275,17 @@ def uneven_noise(repetitions: int, folder: Path | None, jobs: int) -> None:
     table([*header, "CPU seconds"], rows)
 
 
+def small_tables(folder: Path, most_rows: int, splits: int) -> dict[str, list[list[np.ndarray]]]:
+    """Return training inputs, new inputs, training targets and new targets of the splits of tables, by their titles."""
+    content, sets = np.load(folder / "numbers.npz"), {}
+    for name in sorted({key.split("/")[0] for key in content.files}):
+        X, y, masks = (content[f"{name}/{part}"] for part in ("X", "y", "masks"))
+        if len(y) <= most_rows:
+            parts = [masks[:, split].astype(bool) for split in range(splits)]
+            sets[f"{name} ({len(y)} rows)"] = [[X[~out], X[out], y[~out], y[out]] for out in parts]
+    return sets
+
+
 def measured(
     contender: Callable[..., np.ndarray], X: np.ndarray, new: np.ndarray, y: np.ndarray, y_new: np.ndarray
 ) -> tuple[float, float, float, float]:
@@ -291,6 +298,58 @@ def measured(
     outside = np.maximum(low - y_new, 0) + np.maximum(y_new - high, 0)
     score = np.mean(high - low + 2 / (1 - COVERAGE) * outside)
     return float(score), float(np.mean(outside == 0)), float(np.mean(high - low)), seconds
+
+
+# Scores of distributions ----------------------------------------------------------------------------------------------
+LEVELS = np.arange(1, 20) / 20  # the first and the last are the ends of central intervals of 90 %
+
+
+def lssvm_quantiles(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    found = LSSVR().fit(X, y).predict_distribution(new)
+    return found.quantile(LEVELS), found.interval(COVERAGE)
+
+
+def boosted_quantiles(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    models = [HistGradientBoostingRegressor(loss="quantile", quantile=q, random_state=0) for q in LEVELS]
+    quantiles = np.sort(np.column_stack([model.fit(X, y).predict(new) for model in models]), axis=1)
+    return quantiles, quantiles[:, [0, -1]]
+
+
+def normal_quantiles(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    scaler, kernel = StandardScaler().fit(X), 1.0 * RBF(np.ones(X.shape[1]), (1e-2, 1e3)) + WhiteKernel(0.1)
+    process = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0).fit(scaler.transform(X), y)
+    mean, deviation = process.predict(scaler.transform(new), return_std=True)
+    quantiles = mean[:, None] + deviation[:, None] * norm.ppf(LEVELS)
+    return quantiles, quantiles[:, [0, -1]]
+
+
+def scored(contender: Callable[..., Any], X: Any, new: Any, y: Any, y_new: Any) -> tuple[float, ...]:
+    """CRPS (from 19 quantiles) and interval score in standard deviations of y, coverage, and CPU seconds."""
+    found: list[np.ndarray] = []
+    keeping = lambda *rows: found.extend(contender(*rows)) or found[1]  # noqa: E731
+    score, cover, _, seconds = measured(keeping, X, new, y, y_new)
+    below = y_new[:, None] - found[0]
+    crps = 2 * np.mean(np.maximum(LEVELS * below, (LEVELS - 1) * below))
+    return float(crps / y.std()), score / float(y.std()), cover, seconds
+
+
+def distribution_scores(folder: Path, most_rows: int, splits: int, jobs: int) -> None:
+    """CRPS and scores of central 90 % intervals of public tables, in standard deviations of the targets."""
+    contenders = {"LSSVR()": lssvm_quantiles, "boosting": boosted_quantiles, "Gaussian process": normal_quantiles}
+    sets = small_tables(folder, most_rows, splits)
+    work = [(name, split) for parts in sets.values() for name in contenders for split in parts]
+    found = Parallel(n_jobs=jobs)(delayed(scored)(contenders[name], *split) for name, split in work)
+    values = np.array(found).reshape(len(sets), len(contenders), splits, 4).mean(axis=2)
+    print(f"### CRPS and interval scores of {len(sets)} tables (splits: {splits})\n")
+    ratios = np.exp(np.log(values / values[:, :1]).mean(axis=0, keepdims=True))
+    rows = [
+        [title, *(f"{v:.3f}" for v in own[:, 0]), *(f"{v:.2f}" for v in own[:, 1])]
+        for title, own in zip([*sets, "geometric mean, relative to LSSVR()"], [*values, *ratios], strict=True)
+    ]
+    table(["table", *(f"{what}, {name}" for what in ("CRPS", "interval score") for name in contenders)], rows)
+    shares = zip(contenders, values[:, :, 2].T, values[:, :, 3].T, strict=True)
+    rows = [[name, f"{100 * c.mean():.1f}", f"{100 * c.min():.1f}", f"{s.mean():.2f}"] for name, c, s in shares]
+    table(["method", "coverage of 90 % intervals", "lowest", "CPU seconds"], rows)
 
 
 # Many widths and few rows ---------------------------------------------------------------------------------------------
@@ -461,19 +520,21 @@ def probabilities(repetitions: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    parser.add_argument("--data", type=Path, help='folder of tables for "uneven"')
-    parser.add_argument("--jobs", type=int, default=1, help='processes for "uneven"')
+    parser.add_argument("--data", type=Path, help='folder of tables for "uneven" and "scores"')
+    parser.add_argument("--jobs", type=int, default=1, help='processes for "uneven" and "scores"')
+    parser.add_argument("--rows", type=int, default=999, help='most rows of a table for "scores"')
     parser.add_argument(
         "parts",
         nargs="*",
         metavar="part",
-        help="refits, coverage, uneven, widths, confidence, probabilities; default: all",
+        help="refits, coverage, uneven, scores, widths, confidence, probabilities; default: all (scores needs --data)",
     )
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message="C = .* is at the edge")
     parts: dict[str, Callable[[], None]] = {
         "refits": lambda: against_refits(500),
         "uneven": lambda: uneven_noise(2 if options.quick else 10, options.data, options.jobs),
+        "scores": lambda: distribution_scores(options.data, options.rows, 1 if options.quick else 3, options.jobs),
         "coverage": lambda: coverage_and_width(5 if options.quick else 20),
         "widths": lambda: many_widths((5, 10, 20), 1 if options.quick else 3),
         "confidence": lambda: confidence(20 if options.quick else 100),
@@ -481,7 +542,7 @@ def main() -> None:
     }
     if unknown := set(options.parts) - set(parts):
         parser.error(f"no part {sorted(unknown)}: choose from {list(parts)}")
-    for name in options.parts or parts:
+    for name in options.parts or [name for name in parts if name != "scores" or options.data is not None]:
         parts[name]()
 
 

@@ -28,11 +28,20 @@ import lssvm
 ROOT = Path(__file__).parents[2]
 LOGGER = logging.getLogger(__name__)
 MODULES = [name for name in lssvm.__all__ if inspect.ismodule(getattr(lssvm, name))]
-METHODS = ["predict_interval", "predict_proba", "partial_fit", "fit_chunks", "components", "leave_one_out"]
+METHODS = [
+    "predict_distribution",
+    "predict_interval",
+    "predict_proba",
+    "partial_fit",
+    "fit_chunks",
+    "components",
+    "leave_one_out",
+]
 # The guides of an object: those of its own name, else those of its module.
 GUIDES = {
     "LSSVR": "start regression tuning",
     "LSSVC": "start classification tuning",
+    "predict_distribution": "intervals",
     "predict_interval": "intervals",
     "predict_proba": "classification intervals",
     "partial_fit": "big_data",
