@@ -1,9 +1,9 @@
 """Displays of fitted models in scikit-learn's style: `from_estimator` stores arrays and draws, `plot` draws again."""
 
 from .calibration import PitDisplay, RegionCoverageDisplay, ReliabilityDisplay
-from .explain import ComponentsDisplay, EffectsDisplay, ImportanceDisplay, ShapleyDisplay, WidthsDisplay
+from .explain import ComponentsDisplay, EffectsDisplay, ImportanceDisplay, ShapleyDisplay
 from .fit import FitDisplay, LeaveOneOutDisplay, ResidualsDisplay, SupportSpectrumDisplay
-from .paths import CPathDisplay, MaximalVariationDisplay, SparsityPathDisplay, WidthSurfaceDisplay
+from .paths import CPathDisplay, MaximalVariationDisplay, SparsityPathDisplay, WidthsDisplay, WidthSurfaceDisplay
 
 __all__ = [
     "CPathDisplay",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, dataclass_transform
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from .. import arrays, diagnose
 from ..estimators import LSSVC, LSSVR
@@ -115,6 +116,26 @@ class Display(Drawing, ABC):
             ax.legend(framealpha=0.85, edgecolor="none")
 
 
+class BarsDisplay(Display):
+    """A bar for each column."""
+
+    names: Sequence[str]
+    max_columns: int = 30
+
+    def _bars(self, values: Any, xlabel: str, title: str, kwargs: dict[str, Any], sizes: Any = None) -> np.ndarray:
+        """Draw `bars_`, largest first, by `sizes` or the values, and return the order of the columns."""
+        ax, order = self.ax_, np.argsort(-np.asarray(values if sizes is None else sizes), kind="stable")
+        order = order[: self.max_columns]
+        style = {"color": COLOURS[0], "height": 0.7, **kwargs}
+        self.bars_ = ax.barh(np.arange(len(order)), np.asarray(values)[order], **style)
+        ax.set_yticks(np.arange(len(order)), [plain_text(self.names[c]) for c in order])
+        ax.invert_yaxis()
+        shown = "" if len(order) == len(values) else f" ({len(order)} of {len(values)} columns)"
+        self._finish(xlabel, "", f"{title}{shown}")
+        ax.grid(visible=False, axis="y")
+        return order
+
+
 class Panels(Drawing, ABC):
     """Several plots next to each other. Subclasses store arrays and draw one panel in `_draw`."""
 
@@ -199,3 +220,13 @@ def component_names(model: Any) -> list[str]:
     sources = model.fitted_.layout.sources
     groups = diagnose.members(model)[0][0].kernel_.components(len(sources))
     return [", ".join(str(columns[c]) for c in np.unique(sources[group])) for group in groups]
+
+
+def output_names(model: Any) -> list[str]:
+    """Return the classes, or the numbers of the outputs; a single output has no name."""
+    count = np.size(diagnose.members(model)[0][0].intercept_)
+    if count == 1:
+        return [""]
+    if is_classifier(model):
+        return [plain_text(label) for label in model.classes_]
+    return [f"output {number + 1}" for number in range(count)]

@@ -1,4 +1,4 @@
-"""Displays of what a model has learned about the columns: widths, importance, effects, additive components."""
+"""Displays of what a model has learned about the columns: importance, contributions, effects, additive components."""
 
 from __future__ import annotations
 
@@ -6,93 +6,26 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import is_classifier
 from sklearn.utils import Bunch
 
 from .. import arrays, diagnose
 from ..arrays import ArrayLike
 from ..coding import pairs_of
 from ..estimators.validation import encoded_rows
-from ._display import COLOURS, REFERENCE, Axes, Display, Model, Panels, at_points, component_names, plain_text
+from ._display import (
+    COLOURS,
+    REFERENCE,
+    Axes,
+    BarsDisplay,
+    Model,
+    Panels,
+    at_points,
+    component_names,
+    output_names,
+    plain_text,
+)
 
 MOST_VALUES = 12  # A category with more values is drawn with its most frequent ones.
-
-
-class BarsDisplay(Display):
-    """A bar for each column."""
-
-    names: Sequence[str]
-    max_columns: int = 30
-
-    def _bars(self, values: Any, xlabel: str, title: str, kwargs: dict[str, Any], sizes: Any = None) -> np.ndarray:
-        """Draw `bars_`, largest first, by `sizes` or the values, and return the order of the columns."""
-        ax, order = self.ax_, np.argsort(-np.asarray(values if sizes is None else sizes), kind="stable")
-        order = order[: self.max_columns]
-        style = {"color": COLOURS[0], "height": 0.7, **kwargs}
-        self.bars_ = ax.barh(np.arange(len(order)), np.asarray(values)[order], **style)
-        ax.set_yticks(np.arange(len(order)), [plain_text(self.names[c]) for c in order])
-        ax.invert_yaxis()
-        shown = "" if len(order) == len(values) else f" ({len(order)} of {len(values)} columns)"
-        self._finish(xlabel, "", f"{title}{shown}")
-        ax.grid(visible=False, axis="y")
-        return order
-
-
-class WidthsDisplay(BarsDisplay):
-    """Spread / width of each column: the larger, the faster f can vary along it; 0 means that it is dropped.
-
-    Parameters
-    ----------
-    inverse_widths : array (n_features,)
-    names : list of str
-    max_columns : int
-        Maximum number of columns drawn; those with the smallest widths are kept.
-
-    Attributes
-    ----------
-    ax_, figure_
-        Axes and figure of the last call of `plot`.
-    bars_
-        The bars, longest first.
-
-    Examples
-    --------
-    >>> from lssvm import LSSVR, datasets, kernels
-    >>> from lssvm.plotting import WidthsDisplay
-    >>> X, y = datasets.make_additive(100, random_state=0)
-    >>> display = WidthsDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y))  # doctest: +SKIP
-    """
-
-    inverse_widths: np.ndarray
-
-    @classmethod
-    def from_estimator(cls, estimator: Model, *, max_columns: int = 30, ax: Axes | None = None, **kwargs: Any) -> Self:
-        """Draw the inverse widths of a fitted kernel, in units of the spread of each column.
-
-        Parameters
-        ----------
-        estimator : LSSVR or LSSVC
-            Fitted, with a kernel that has widths.
-        max_columns : int
-            Maximum number of columns drawn; those with the smallest widths are kept.
-        ax : matplotlib axes or None
-            If None, a new figure is created.
-        **kwargs
-            Passed to `matplotlib.axes.Axes.barh`.
-
-        Returns
-        -------
-        display : WidthsDisplay
-        """
-        diagnose.check_fitted(estimator, "estimator")
-        widths, names = diagnose.inverse_widths(estimator), diagnose.feature_names(estimator)
-        return cls(inverse_widths=widths, names=names, max_columns=max_columns).plot(ax, **kwargs)
-
-    def _draw(self, kwargs: dict[str, Any]) -> None:
-        order = self._bars(self.inverse_widths, "spread / width", "Widths of the columns", kwargs)
-        note: dict[str, Any] = {"textcoords": "offset points", "va": "center", "size": 8, "alpha": 0.7}
-        for place in np.flatnonzero(np.asarray(self.inverse_widths)[order] == 0):
-            self.ax_.annotate("dropped", (0, place), (4, 0), **note)
 
 
 class ImportanceDisplay(BarsDisplay):
@@ -332,7 +265,7 @@ class EffectsDisplay(Panels):
         label = f"effect on the {'probability' if len(classes) else 'prediction'}"
         label += f" of class {plain_text(classes[1])}" if len(classes) == 2 else ""
         parts = diagnose.effects(estimator, X, columns)
-        return cls(effects=parts, outputs=_output_names(estimator), label=label).plot(axes, **kwargs)
+        return cls(effects=parts, outputs=output_names(estimator), label=label).plot(axes, **kwargs)
 
     def _layout(self) -> tuple[int, str, int]:
         return len(self.effects), self.label, 3
@@ -438,7 +371,7 @@ class ComponentsDisplay(Panels):
             remedy = "draw the columns of estimator.components(X), one per column of X, instead"
             raise ValueError(f"ComponentsDisplay draws columns of numbers without missing cells: {remedy}.")
         table = arrays.to_numpy(encoded_rows(estimator, X))  # the columns of a frame are checked by name
-        names, outputs = component_names(estimator), _output_names(estimator)
+        names, outputs = component_names(estimator), output_names(estimator)
         if getattr(estimator, "coding_", "") == "one-vs-one" and len(outputs) > 1:
             outputs = [f"{outputs[b]}, not {outputs[a]}" for a, b in pairs_of(len(outputs))]
         parts: dict[str, list[Any]] = {"inputs": [], "values": [], "deviations": [], "names": [], "rows": []}
@@ -469,13 +402,3 @@ class ComponentsDisplay(Panels):
                 ax.fill_between(x, own - reach, own + reach, color=colour, alpha=0.18, lw=0)
         self._rug(ax, self.rows[number])
         ax.set_xlabel(self.names[number])
-
-
-def _output_names(model: Any) -> list[str]:
-    """Return the classes, or the numbers of the outputs; a single output has no name."""
-    count = np.size(diagnose.members(model)[0][0].intercept_)
-    if count == 1:
-        return [""]
-    if is_classifier(model):
-        return [plain_text(label) for label in model.classes_]
-    return [f"output {number + 1}" for number in range(count)]

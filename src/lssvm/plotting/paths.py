@@ -1,4 +1,4 @@
-"""Displays along a path: of C, of widths, of the size of the basis, of rho."""
+"""Displays of what was chosen: C, widths, the size of the basis, rho."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn.base import is_classifier
 
 from .. import arrays, diagnose
 from ..progress import counted
-from ._display import COLOURS, MARKERS, Axes, Display, Model, component_names
+from ._display import COLOURS, MARKERS, Axes, BarsDisplay, Display, Model, component_names
 
 # How the sizes of a path were scored, for axis labels, by the `score` of the step
 SCORED_BY = {"loo": "leave-one-out", "kfold": "10-fold", "validation": "validation"}
@@ -162,6 +162,63 @@ class WidthSurfaceDisplay(ErrorDisplay):
         self.chosen_ = self._ring(self.chosen, 1.0, COLOURS[1])
         ax.set(xscale="log", yscale="log")
         self._finish("C", "width / width of the model", "Leave-one-out error against C and the widths")
+
+
+class WidthsDisplay(BarsDisplay):
+    """Spread / width of each column: the larger, the faster f can vary along it; 0 means that it is dropped.
+
+    Parameters
+    ----------
+    inverse_widths : array (n_features,)
+    names : list of str
+    max_columns : int
+        Maximum number of columns drawn; those with the smallest widths are kept.
+
+    Attributes
+    ----------
+    ax_, figure_
+        Axes and figure of the last call of `plot`.
+    bars_
+        The bars, longest first.
+
+    Examples
+    --------
+    >>> from lssvm import LSSVR, datasets, kernels
+    >>> from lssvm.plotting import WidthsDisplay
+    >>> X, y = datasets.make_additive(100, random_state=0)
+    >>> display = WidthsDisplay.from_estimator(LSSVR(kernels.RBF()).fit(X, y))  # doctest: +SKIP
+    """
+
+    inverse_widths: np.ndarray
+
+    @classmethod
+    def from_estimator(cls, estimator: Model, *, max_columns: int = 30, ax: Axes | None = None, **kwargs: Any) -> Self:
+        """Draw the inverse widths of a fitted kernel, in units of the spread of each column.
+
+        Parameters
+        ----------
+        estimator : LSSVR or LSSVC
+            Fitted, with a kernel that has widths.
+        max_columns : int
+            Maximum number of columns drawn; those with the smallest widths are kept.
+        ax : matplotlib axes or None
+            If None, a new figure is created.
+        **kwargs
+            Passed to `matplotlib.axes.Axes.barh`.
+
+        Returns
+        -------
+        display : WidthsDisplay
+        """
+        diagnose.check_fitted(estimator, "estimator")
+        widths, names = diagnose.inverse_widths(estimator), diagnose.feature_names(estimator)
+        return cls(inverse_widths=widths, names=names, max_columns=max_columns).plot(ax, **kwargs)
+
+    def _draw(self, kwargs: dict[str, Any]) -> None:
+        order = self._bars(self.inverse_widths, "spread / width", "Widths of the columns", kwargs)
+        note: dict[str, Any] = {"textcoords": "offset points", "va": "center", "size": 8, "alpha": 0.7}
+        for place in np.flatnonzero(np.asarray(self.inverse_widths)[order] == 0):
+            self.ax_.annotate("dropped", (0, place), (4, 0), **note)
 
 
 class SparsityPathDisplay(ErrorDisplay):
