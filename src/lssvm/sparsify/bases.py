@@ -27,6 +27,7 @@ SIZE = 500  # This is the smallest size of `Random()`.
 SLIGHT = 0.02  # If this size lowers log PRESS by less, compared with half of it, no more points are tried.
 GAIN = 0.03  # All rows of the sample must lower the RMS leave-one-out residual by this share for a larger basis.
 MOST_DENSE = 50_000  # It then consists of all rows, if there are no more and their matrix fits in memory,
+MOST_ON_GPU = 500_000  # This is the limit for a GPU, which computes the matrix again where it does not fit.
 MOST_WORK = 1.5e11  # or rows * n^2 is at most this: near it, 36,000 x 8 rows took 140 seconds of one aarch64 core.
 ACCELERATION = 300.0  # On a GPU, it is larger by this factor.
 MEMORY = 0.6  # The matrix, or the three matrices that a factorisation needs, may take this share of the memory.
@@ -185,8 +186,9 @@ def largest_basis(problem: Problem, *, warns: bool = False) -> int:
     is_fast, is_iterative = arrays.on_accelerator(problem.X), problem.with_basis().is_iterative()
     if problem.effort >= QUICK:
         size = (problem.effort * MOST_WORK * (ACCELERATION if is_fast else 1.0) / rows) ** 0.5
-        if rows <= sized(MOST_DENSE if is_fast or is_iterative else FACTORISED_ROWS, problem.effort):
-            needed, most = (8 if is_iterative else 24) * rows**2, MEMORY * available
+        limit = MOST_ON_GPU if is_fast else MOST_DENSE if is_iterative else FACTORISED_ROWS
+        if rows <= sized(limit, problem.effort):
+            needed, most = (0 if is_fast and is_iterative else 8 if is_iterative else 24) * rows**2, MEMORY * available
             size = rows if needed <= most else min(size, most / (32 * rows))  # the latter takes four such matrices
             if needed > most and warns:
                 what = f"Models of all {rows} rows take {needed / 2**30:.1f} GiB"
