@@ -114,10 +114,10 @@ class Random(Step):
         Size of the basis; all rows if there are fewer. None chooses the size: hyper-parameters left at None are tuned
         with 500 points on a sample of 5000 rows. If these lowered log PRESS by at least 0.02, compared with 250 points,
         all rows of the sample are tried. If they lower the root mean square leave-one-out residual by 3 %, the basis
-        consists of all rows or, with more than 50,000 rows (15,000 with groups and for tensors on a CPU) or if their
-        kernel matrix takes more than 60 % of the free memory, of as many as keep rows * n^2 below 1.5e11 (4.5e13 on a
-        GPU). Kernel and C are then chosen again. These numbers are for ``effort=1.0``; below 0.2, no larger basis is
-        tried.
+        consists of all rows or, with more than 50,000 rows (15,000 with groups, 500,000 on a GPU) or if their kernel
+        matrix takes more than 60 % of the free memory and is not computed again (on a GPU), of as many as keep
+        rows * n^2 below 1.5e11 (4.5e13 on a GPU). Kernel and C are then chosen again. These numbers are for
+        ``effort=1.0``; below 0.2, no larger basis is tried.
     random_state : int, RandomState or None
         Seed for the draw. With n=None, it does not depend on the order of the rows.
 
