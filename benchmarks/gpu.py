@@ -1,6 +1,6 @@
 """Fits on one GPU compared with the rates of its routines, and with GPyTorch if it is installed.
 
-    python -m benchmarks.gpu             sizes for a GPU with at least 80 GB: about three minutes
+    python -m benchmarks.gpu             sizes for a GPU with at least 80 GB: about ten minutes
     python -m benchmarks.gpu --quick     small sizes, also on a CPU
     python -m benchmarks.gpu --data FOLDER    rows against learned points as a basis, on the sets of `benchmarks.tuning`
 
@@ -100,6 +100,18 @@ def dense(rows: int, device: str) -> None:
     report("Cholesky factorisation alone", potrf, "s")
     report("fit with leave-one-out", fit, "s")
     report("ratio", fit / potrf, "", "(aim: at most 2)")
+
+
+def tuned(rows: int, device: str) -> None:
+    """Dense models with their search and leave-one-out, by conjugate gradients if there are many rows."""
+    X, y = data(rows + 10_000, 8, device)
+    X, y, new, truth = X[:rows], y[:rows], X[rows:], y[rows:]
+    print(f"dense, l = {rows:,}, d = 8, widths and C chosen")
+    for name, model in (("Matern(ard=True)", LSSVR(kernels.Matern(ard=True), steps=[])), ("default", LSSVR())):
+        if rows <= 100_000 or model.kernel is not None:
+            report(f"{name}: fit with leave-one-out", seconds(partial(model.fit, X, y), 1), "s")
+            report(f"{name}: test RMSE", float(((model.predict(new) - truth) ** 2).mean().sqrt()), "")
+            report(f"{name}: leave-one-out RMSE", float((model.loo_residuals_**2).mean().sqrt()), "")
 
 
 def same(device: str) -> None:
@@ -227,11 +239,14 @@ def main() -> None:
         large(50_000, 300, device, found["DGEMM"], ("", "", ""))
         large(10_000, 600, device, found["DGEMM"], ("", "", ""))
         dense(2000, device)
+        tuned(1000, device)
         gpytorch_rivals(5000, 100, device)
         return
     large(10_000_000, 2000, device, found["DGEMM"], ("(aim: at most 2.5)", "(aim: at most 5)", ""))
     large(1_000_000, 10_000, device, found["DGEMM"], ("", "", "(aim: at least 60)"))
     dense(40_000, device)
+    for rows in (100_000, 1_000_000):
+        tuned(rows, device)
     gpytorch_rivals(1_000_000, 1000, device)
 
 

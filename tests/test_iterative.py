@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -398,3 +399,88 @@ def test_intervals_of_estimates_are_those_of_the_factorisation(small, estimated)
     width = np.mean(exact[:, 1] - exact[:, 0])
     assert np.abs(ours - exact).max() < 0.15 * width
     assert abs(np.mean(ours[:, 1] - ours[:, 0]) / width - 1.0) < 0.05
+
+
+# Tensors, and a matrix that does not fit in memory --------------------------------------------------------------------
+def on_torch(machine):
+    torch = pytest.importorskip("torch")
+    X, y, weights = (torch.asarray(a) for a in (machine.X, machine.y, machine.weights))
+    return machine.replace(X=X, y=y, weights=weights)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["equal", "weighted"])
+def test_tensors_have_the_fit_of_arrays(stored, weights, estimated, monkeypatch):
+    machine = problem_of(kernels.Matern(2.0, nu=0.5), weights=weights)
+    exact, ours = exactly(machine), machine.solve()
+    if not stored:
+        monkeypatch.setattr(arrays, "memory", lambda array, free=False: 10 * 350**2)
+        monkeypatch.setattr(Problem, "columns", lambda self, *parts, **options: pytest.fail("the matrix was built"))
+    fit = on_torch(machine).solve()
+    assert type(fit.coef).__module__ == "torch"
+    assert_allclose(fit.coef, exact.coef, atol=1e-6 * np.abs(exact.coef).max())
+    assert_allclose(fit.predict(on_torch(machine).X), exact.predict(X), atol=1e-6 * Y.std())
+    assert_allclose(fit.loo_residuals, ours.loo_residuals, rtol=1e-6, atol=1e-6)
+    assert_allclose(fit.leverage, ours.leverage, atol=1e-6)
+
+
+def test_many_centres_at_a_time_bound_the_variances_as_well(monkeypatch):
+    torch = pytest.importorskip("torch")
+    K, ridges, order = kernels.RBF(1.0).evaluate(X, X), RNG.uniform(0.1, 1.0, 400), RNG.permutation(400)
+    K[7] = K[:, 7] = np.where(np.arange(400) == 7, -5.0, 0.0)  # a system with this row has no factor
+    exact = 1.0 / np.diagonal(np.linalg.inv(np.delete(np.delete(K, 7, 0), 7, 1) + np.diag(np.delete(ridges, 7))))
+    tensor = torch.asarray(K)
+
+    def block(rows, columns, out):
+        return tensor[rows] if columns is None else tensor[np.ix_(rows, columns)]
+
+    monkeypatch.setattr(iterative, "NEIGHBOURS", 90)
+    monkeypatch.setattr(iterative, "CENTRES", (7, 3))
+    monkeypatch.setattr(arrays, "on_accelerator", lambda array: True)
+    one = torch.ones(400, dtype=torch.float64)
+    found = np.asarray(iterative.near_variances(block, one, torch.asarray(ridges), order))
+    found = np.delete(found, 7) - (exact - np.delete(ridges, 7))
+    assert (found > -1e-9).all()
+    assert np.mean(found / exact) < 0.5
+
+
+@pytest.mark.parametrize("noise", [1e-7, 1e-2, -1.0])
+def test_rough_products_find_the_same_solution(noise):
+    """Rounded values of K - 1, values too rough to help, and a matrix that is not positive definite."""
+    K, targets, counts = kernels.RBF(2.0).evaluate(X, X), Y[:, :1], [0, 0]
+    rough = K - 1.0 + noise * RNG.standard_normal((400, 400)) if noise > 0 else -K
+
+    def product(V, matrix=K, place=0):
+        counts[place] += 1
+        return V @ matrix
+
+    factor = np.linalg.cholesky(K + 1e-10 * np.eye(400)).T[:150].copy()
+    parts = factor, targets, np.full(400, 2.0), 1e-2, np.array([3, 50])
+    found, left, scales = iterative.solve(product, *parts, lambda V: product(V, rough, 1))
+    assert left == 0.0
+    solution = system.factorise_dual(K.copy, targets, np.full(400, 2.0), 1e-2).solution(1e-2)
+    assert np.linalg.norm(found.residuals - solution.residuals) <= 3e-6 * np.linalg.norm(targets - targets.mean())
+    assert_allclose(scales, 5e-3 / (1.0 - solution.leverage[[3, 50]]), rtol=1e-2)
+    assert counts[1] > 0
+    assert (counts[0] < counts[1]) == (noise == 1e-7)
+
+
+NEAR = X + np.where(np.arange(3) == 0, 1e-9, 0.0)
+
+
+@pytest.mark.parametrize(
+    "rows", [np.vstack([X[:200], X[:200]]), np.vstack([X[:200], NEAR[:200]])], ids=["equal", "near"]
+)
+@pytest.mark.parametrize("stored", [True, False])
+def test_ill_conditioned_tensors_end_with_the_factorisation_or_a_warning(rows, stored, estimated, monkeypatch):
+    y = np.sin(rows[:, :1]) + 0.1 * RNG.standard_normal((400, 1))
+    machine = Problem(kernels.RBF(1.5), rows, y, np.ones(400), C=1e8)
+    exact = exactly(machine).predict(NEW)
+    if not stored:
+        monkeypatch.setattr(arrays, "memory", lambda array, free=False: 10 * 350**2)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        found = np.asarray(on_torch(machine).solve().predict(on_torch(machine.replace(X=NEW)).X))
+    if not any(issubclass(one.category, ConvergenceWarning) for one in seen):
+        inside = np.abs(NEW).max(axis=1) < 1.5
+        assert_allclose(found[inside], exact[inside], atol=1e-3 * np.abs(exact[inside]).max())

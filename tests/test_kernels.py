@@ -1,9 +1,14 @@
 """Kernels: every value against a literal double loop, every derivative against differences."""
 
+import contextlib
+import ctypes
 import itertools
 import math
+import shutil
+import subprocess
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -661,3 +666,61 @@ def test_a_column_with_an_infinite_width_is_not_used(kernel):
     assert_allclose(dropped.gradient(X, Z, G)[:, [0, 2]], used.gradient(X[:, [0, 2]], Z[:, [0, 2]], G), rtol=1e-12)
     assert_array_equal(dropped.gradient(X, Z, G)[:, 1], 0.0)
     assert_array_equal(dropped.point_gradient(X, Z, G)[:, 1], 0.0)
+
+
+HOST = """
+#include <cmath>
+using std::exp;
+#define __global__
+#define __device__
+#define __shared__ static
+#define __align__(n) __attribute__((aligned(n)))
+#define __launch_bounds__(n)
+#define __syncthreads()
+static float rsqrtf(float a) { return 1.0f / std::sqrt(a); }
+static struct { int x; } blockIdx, threadIdx;
+"""
+LAUNCH = """
+extern "C" void launch(int grid, const REAL *X, const REAL *points, double *out, const long long *sizes)
+{
+    for (blockIdx.x = 0; blockIdx.x < grid; ++blockIdx.x)
+        product(X, points, out, sizes);
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+@pytest.mark.parametrize("nu", [None, 0.5, 1.5, 2.5])
+def test_compiled_products_are_those_of_the_kernel(nu, monkeypatch, tmp_path):
+    """The program for a GPU, with one thread per block, compiled for the CPU."""
+    torch, launched = pytest.importorskip("torch"), []
+
+    class Program:
+        def __init__(self, source, name, options):
+            file, place = tmp_path / f"{len(launched)}.so", tmp_path / "product.cpp"
+            place.write_text(HOST + source + LAUNCH, encoding="utf-8")
+            subprocess.run(["g++", "-shared", "-fPIC", "-o", file, place], check=True, capture_output=True)
+            self.launch = ctypes.CDLL(str(file)).launch
+
+        def __call__(self, grid, block, values):
+            launched.append(values[0].dtype)
+            self.launch(*grid, *(ctypes.c_void_p(value.data_ptr()) for value in values))
+
+    device = SimpleNamespace(synchronize=lambda: None)
+    cuda = SimpleNamespace(Device=lambda place: contextlib.nullcontext(device))
+    cupy = SimpleNamespace(RawKernel=Program, cuda=cuda, asarray=lambda value: value)
+    for name, value in {"BLOCK": 1, "COMPILED": (4, 0), "VECTORS": 2, "compiler": lambda: cupy}.items():
+        monkeypatch.setattr(stationary, name, value)
+    monkeypatch.setattr(arrays, "on_accelerator", arrays.is_torch)
+    stationary.program.cache_clear()
+    sigma = [0.8, math.inf, 1.5, 40.0]
+    kernel = RBF(sigma) if nu is None else Matern(sigma, nu=nu)
+    X, Z = inputs(4, (301, 70))
+    Z[3] += 1e20  # such a far row has values of 0
+    coef = np.random.default_rng(0).standard_normal((70, 3))
+    coef -= coef.mean(axis=0)
+    tensors = list(map(torch.asarray, (X, Z, coef)))
+    for single, digits in ((False, 1e-12), (True, 1e-5)):
+        assert_allclose(kernel.dot(*tensors, single=single), kernel.dot(X, Z, coef), rtol=0, atol=digits)
+    assert launched == [torch.float64] * 2 + [torch.float32] * 2
+    stationary.program.cache_clear()

@@ -176,6 +176,18 @@ def cholesky(A: Array) -> Array | None:
     return A
 
 
+def cholesky_each(A: Array) -> Array:
+    """Return the lower factors of matrices (g, n, n), overwritten; NaN where one is not positive definite."""
+    if is_torch(A):
+        L, failed = namespace(A).linalg.cholesky_ex(A)
+        L[failed != 0] = math.nan
+        return L
+    for place in range(A.shape[0]):
+        L = cholesky(A[place, :, :])
+        A[place, :, :] = math.nan if L is None else L
+    return A
+
+
 def pivoted_cholesky(A: Array, tolerance: float) -> tuple[Array, np.ndarray]:
     """Return the factor F (n x rank) and pivots of a semi-definite A = F F'; stops at pivots <= tolerance."""
     upper, pivots, rank, _ = lapack.dpstrf(to_numpy(A), lower=0, tol=tolerance)
@@ -205,9 +217,12 @@ def solve_lower(L: Array, B: Array, *, transpose: bool = False) -> Array:
     return like(solve_lower(to_numpy(L), to_numpy(B), transpose=transpose), L)
 
 
-def solve_columns(L: np.ndarray, B: np.ndarray) -> None:
-    """Overwrite a NumPy matrix B, which may be a part of another, with L^-1 B."""
-    threads.by_triangle(threads.dtrsm, L, B, turn=True, left=True)
+def solve_columns(L: Array, B: Array) -> None:
+    """Overwrite a matrix B, which may be a part of another, with L^-1 B."""
+    if is_numpy(L, B):
+        threads.by_triangle(threads.dtrsm, L, B, turn=True, left=True)
+    else:
+        _whiten_halves(B.T, L, transpose=True)
 
 
 def whiten_rows(

@@ -172,6 +172,16 @@ def _on_copy(change: Callable[[np.ndarray, Any, np.ndarray], None], A: Array, in
     return A
 
 
+def largest(A: Array, count: int) -> np.ndarray:
+    """Return the places of the largest values of every row, in descending order."""
+    xp = namespace(A)
+    if is_torch(A):
+        return to_numpy(xp.topk(A, count, dim=1).indices)
+    places = xp.argpartition(-A, count - 1, axis=1)[:, :count]
+    order = xp.argsort(-xp.take_along_axis(A, places, axis=1), axis=1, stable=True)
+    return to_numpy(xp.take_along_axis(places, order, axis=1))
+
+
 def add_at(A: Array, index: tuple[Array, ...], values: Array) -> Array:
     """Return A with `values` added at ``A[index]``, in place; values for the same position are summed."""
     if is_numpy(A) or is_cupy(A):
@@ -213,9 +223,10 @@ def memory(array: Array, *, free: bool = False) -> int | None:
         if on_accelerator(array):
             import torch
 
-            available, total = torch.cuda.mem_get_info(array.device)
+            if not free:  # asking for what is free takes a millisecond
+                return int(torch.cuda.get_device_properties(array.device).total_memory)
             reserve = torch.cuda.memory_reserved(array.device) - torch.cuda.memory_allocated(array.device)
-            return int(available + reserve if free else total)
+            return int(torch.cuda.mem_get_info(array.device)[0] + reserve)
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         with suppress(OSError, ValueError):
             found = re.search(r"MemAvailable:\s*(\d+)", MEMORY_TABLE.read_text(encoding="ascii")) if free else None

@@ -340,7 +340,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
 
         If kernel and C are given, `fit` solves a dense model of more than 4000 rows by conjugate gradients. Then
         ``leverage_``, ``loo_residuals_``, ``loo_predictions_`` and ``press_`` are missing until this method is called,
-        which takes several times as long as the fit. With more than 15,000 rows, they are estimates.
+        which takes several times as long as the fit. With more than 15,000 rows, or more than the memory of a
+        GPU holds, they are estimates.
         `predict_interval` and `LSSVC.predict_proba` call it.
         """
         self._completed()

@@ -50,8 +50,8 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
     steps : list of steps or None
         Sparsifiers and tuners, run in this order. None plans by size: up to 2000 rows, the basis consists of all rows.
         With more rows, these are 500 rows drawn at random or, if leave-one-out shows that more pay off, all rows (up
-        to 50,000) or some thousands (``sparsify.Random()``); all members of a stack share them. An empty list means no
-        steps. Hyper-parameters that are still None after the steps are chosen by leave-one-out.
+        to 50,000, on a GPU 500,000) or some thousands (``sparsify.Random()``); all members of a stack share them. An
+        empty list means no steps. Hyper-parameters that are still None after the steps are chosen by leave-one-out.
     robust : str, weight function or None
         "hampel", "huber", "logistic", "myriad" or a weight function of `lssvm.robust`, for weighted LS-SVM.
     categorical_features : "from_dtype", list of column names or numbers, mask or None
@@ -97,7 +97,7 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
     loo_residuals_ : array like y
         ``y_i - f_(i)(x_i)``, exact for fixed C, kernel, basis and weights: row i is removed from the loss, but not
         from the basis. After a fit with groups, all rows of the group of row i are removed. Dense models of more than
-        15,000 rows have estimates.
+        15,000 rows (on a GPU, of more than its memory holds) have estimates.
     loo_predictions_ : array like y
         ``f_(i)(x_i)``, the prediction of the model without row i, or without its group.
     press_ : float

@@ -49,8 +49,11 @@ class Kernel(BaseEstimator):
             out[rows, :] = self.evaluate(X[rows, :], Z)
         return out
 
-    def dot(self, X: Array, Z: Array, coef: Array) -> Array:
-        """Return k(X, Z) @ coef, in blocks of rows: the whole kernel matrix is never stored."""
+    def dot(self, X: Array, Z: Array, coef: Array, *, single: bool = False) -> Array:
+        """Return k(X, Z) @ coef, in blocks of rows: the whole kernel matrix is never stored.
+
+        With `single`, for columns of `coef` with a sum of 0, values may have single precision, if that is faster.
+        """
         out = arrays.empty((X.shape[0], coef.shape[1]), coef)
         for rows in arrays.row_blocks(X.shape[0], 8 * Z.shape[0], X):
             K = self.evaluate(X[rows, :], Z)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,6 +23,9 @@ Width = Annotated[ArrayLike, WIDTHS]
 Smoothness = Annotated[float, one_of(0.5, 1.5, 2.5)]
 CENTRE_ROWS = 1000  # The median is computed from about this many rows.
 MANY_COLUMNS = 400  # With more columns, those of infinite width are left out of the distances.
+COMPILED = 32, 2**33  # Products of at most so many columns and at least so many kernel values are worth compiling,
+VECTORS = 16  # for up to so many vectors that share the kernel values.
+BLOCK = 128  # Each of so many threads computes two rows.
 
 
 class _Stationary(Kernel):
@@ -70,6 +76,16 @@ class _Stationary(Kernel):
 
         arrays.in_tiles(tile, out, distances.depth, symmetric=symmetric)
         return out
+
+    def dot(self, X: Array, Z: Array, coef: Array, *, single: bool = False) -> Array:
+        widths = self._widths(X.shape[1])
+        used, size = np.flatnonzero(np.isfinite(widths)), X.shape[0] * Z.shape[0]
+        suits = type(self) in (RBF, Matern) and arrays.on_accelerator(X) and 0 < len(used) <= COMPILED[0]
+        if size < COMPILED[1] or X.shape[0] < 256 * BLOCK or not suits or compiler() is None:
+            return super().dot(X, Z, coef)
+        X, Z = (arrays.take(part.T, used).T for part in (X, Z))
+        scaled = Distances(X, Z, widths[used], exact_small=False)
+        return product(scaled.X, scaled.Z, coef, int(2 * getattr(self, "nu", 0)), single=single)
 
     def diagonal(self, X: Array) -> Array:
         return arrays.zeros((X.shape[0],), X) + 1.0
@@ -323,3 +339,56 @@ def _saturated(A: Array, centre: Array, sigma: Array) -> Array:
     A = (xp.clip(A, -most, most) - xp.clip(centre, -most, most)) / sigma
     size = xp.clip(xp.abs(A), FAR, most)
     return xp.where(xp.abs(A) > FAR, xp.sign(A) * FAR * (1.0 + xp.log(size / FAR)), A)
+
+
+# Products with vectors in one pass on an NVIDIA GPU, compiled by CuPy for the shape of the data -----------------------
+def product(X: Array, Z: Array, coef: Array, twice_nu: int, *, single: bool) -> Array:
+    """Return k(X, Z) @ coef for scaled inputs; with `single`, (k(X, Z) - 1) @ coef from values in float32."""
+    xp, device, (rows, columns), found = arrays.namespace(X), arrays.device(X), X.shape, []
+    real, name = (xp.float32, "float") if single else (xp.float64, "double")
+    left = xp.zeros((rows, columns), dtype=real, device=device)
+    left[...] = X  # by rows
+    for start in range(0, coef.shape[1], VECTORS):
+        some = coef[:, start : start + VECTORS]
+        vectors = 1 if some.shape[1] == 1 else VECTORS
+        points = xp.zeros((Z.shape[0], 4 * -(-(columns + vectors) // 4)), dtype=real, device=device)
+        points[:, :columns] = Z
+        points[:, columns : columns + some.shape[1]] = some
+        values = left, points, arrays.empty((vectors, rows), X), xp.asarray([rows, Z.shape[0]], device=device)
+        with compiler().cuda.Device(int(getattr(device, "index", device) or 0)) as own:
+            own.synchronize()  # X may belong to another stream
+            launch = program(name, columns, vectors, twice_nu)
+            launch((-(-rows // (2 * BLOCK)),), (BLOCK,), tuple(map(compiler().asarray, values)))
+            own.synchronize()
+        found.append(values[2][: some.shape[1], :])
+    return xp.concat(found).T
+
+
+@cache
+def compiler() -> Any:
+    """Return CuPy if it can compile; None otherwise, and products are computed from blocks of kernel values."""
+    try:
+        import cupy
+
+        cupy.RawKernel(source("double", 1, 1, 0), "product").compile()
+    except Exception:  # it is not installed, or there is no GPU or no CUDA that it can use
+        return None
+    return cupy
+
+
+@cache
+def program(*parameters: Any) -> Any:
+    """Return the compiled program, whose float functions may have fewer digits."""
+    return compiler().RawKernel(source(*parameters), "product", options=("--use_fast_math",))
+
+
+def source(real: str, columns: int, vectors: int, twice_nu: int) -> str:
+    """Return the program for a type of numbers, number of columns and of vectors, and kernel (0: Gaussian)."""
+    terms = []
+    for n in range(1, 11 if real == "float" else 15):  # of the power series of k - 1
+        term = (-1) ** n * (1 - n * (twice_nu > 1) + n * (n - 1) / 3 * (twice_nu > 3)) / math.factorial(n)
+        terms.append(f"t * (REAL({term!r})")
+    names: dict[str, Any] = {"REAL": real, "COLUMNS": columns, "VECTORS": vectors, "TWICE_NU": twice_nu, "BLOCK": BLOCK}
+    names["SERIES"] = " + ".join(terms) + ")" * len(terms)
+    text = Path(__file__).with_name("product.cu").read_text(encoding="utf-8")
+    return "".join(f"#define {name} {value}\n" for name, value in names.items()) + text

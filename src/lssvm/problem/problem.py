@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ from .whitening import Whitening, rounding_error
 
 ITERATIVE_ROWS = 4000  # With more rows, fits without leave-one-out use conjugate gradients, for speed.
 FACTORISED_ROWS = 15_000  # With more rows, fits with leave-one-out do so too; their residuals are then estimates.
+FACTORISED = 0.6  # On a GPU, they do so if the matrices of a factorisation take more than this share of the memory.
 UNRELIABLE = 0.05  # A larger error of the estimates for a few rows is reported; that of all rows may be twice as large.
 NOT_SOLVED = 1e-3  # A solution with a larger residual of the system is not used.
 
@@ -207,10 +209,22 @@ class Problem(ProblemRecord):
         return fit
 
     def is_iterative(self, *, loo: bool = True) -> bool:
-        """Return whether the least-squares problem is dense, on a CPU, and has too many rows for a factorisation."""
-        most = FACTORISED_ROWS if loo else ITERATIVE_ROWS
-        plain = self.is_dual and not self.reduced and self.loss == "squared" and arrays.is_numpy(self.X)
-        return plain and len(self.rows) > most and (self.row_groups is None or not loo)
+        """Return whether the least-squares problem is dense and has too many rows for a factorisation.
+
+        On a GPU, these are as many as do not fit in its memory.
+        """
+        most, X = FACTORISED_ROWS if loo else ITERATIVE_ROWS, self.X
+        plain = self.is_dual and not self.reduced and self.loss == "squared"
+        if not plain or len(self.rows) <= most or (loo and self.row_groups is not None):
+            return False
+        if arrays.on_accelerator(X):
+            return self.dense_bytes > FACTORISED * (arrays.memory(X) or math.inf)
+        return arrays.is_numpy(X) or arrays.is_torch(X)
+
+    @property
+    def dense_bytes(self) -> int:
+        """The memory that a factorisation of a dense problem needs."""
+        return 8 * len(self.rows) ** 2 * arrays.dense_matrices(len(self.rows), self.X, every=False)
 
     def normalised(self) -> tuple[Self, float]:
         """Return the problem of counts or positive targets scaled to mean 1, with the same C, and the original mean."""
@@ -258,29 +272,33 @@ class Problem(ProblemRecord):
         leave-one-out residuals are estimates.
         """
         rows, X, y, weights = self.positive_rows()
-        points, available = self.basis_points, arrays.memory(X) or math.inf
-        can_factorise = 8 * len(rows) ** 2 <= (arrays.memory(X, free=True) or math.inf)
-        K = self.columns(X, points, symmetric=True) if 10 * len(rows) ** 2 <= available else None
+        points, available, is_fast = self.basis_points, arrays.memory(X) or math.inf, arrays.on_accelerator(X)
+        can_factorise = self.dense_bytes <= (arrays.memory(X, free=True) or math.inf)
+        most = available / (20 if is_fast else 10)
+        K = self.columns(X, points, symmetric=True) if len(rows) ** 2 <= most else None
 
-        def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
+        def block(picked: np.ndarray, columns: np.ndarray | None, out: Array = None) -> Array:
             if K is not None:
-                return np.take(K, picked, axis=0, out=out) if columns is None else K[np.ix_(picked, columns)]
-            place = points if columns is None else points[columns]
-            return self.kernel.fill(np.empty((len(picked), len(place))) if out is None else out, X[picked], place)
+                part = K[picked] if columns is None else K[np.ix_(picked, columns)]
+                return part if out is None else arrays.put(out, ..., part)
+            place = points if columns is None else arrays.take(points, columns)
+            out = arrays.empty((len(picked), len(place)), X) if out is None else out
+            return self.kernel.fill(out, arrays.take(X, picked), place)
 
-        def product(V: np.ndarray) -> np.ndarray:
-            return self.kernel.dot(X, points, V.T).T if K is None else arrays.symmetric_product(V, K)
+        def product(V: Array, *, single: bool = False) -> Array:
+            return self.kernel.dot(X, points, V.T, single=single).T if K is None else arrays.symmetric_product(V, K)
 
-        diagonal = self.kernel.diagonal(self.X)[rows] if K is None else K.diagonal()
-        diagonal = np.maximum(diagonal, 0.0)  # the user's own matrix may be indefinite
+        xp, quick = arrays.namespace(X), partial(product, single=True) if is_fast and K is None else None
+        diagonal = arrays.take(self.kernel.diagonal(self.X), rows) if K is None else xp.linalg.diagonal(K)
+        diagonal = xp.clip(diagonal, 0.0, None)  # the user's own matrix may be indefinite
         # the eigenvalues that the factor misses are then a tenth of the ridge on average: a few tens of products
-        floor = max(0.1 * len(rows) ** 2 / (C * float(weights.sum())), len(rows) * EPS * float(diagonal.sum()))
-        rank = math.ceil(iterative.RANK * math.sqrt(len(rows)))
+        floor = len(rows) * max(0.1 * len(rows) / (C * float(xp.sum(weights))), EPS * float(xp.sum(diagonal)))
+        rank = math.ceil(min(iterative.RANK * math.sqrt(len(rows)), iterative.SHARE * available / (8 * len(rows))))
         _, factor = iterative.randomly_pivoted(block, diagonal, rank, floor, np.random.RandomState(0))
         order = np.searchsorted(rows, self.rows_by_content) if loo else None
-        found = iterative.solve(
-            product, factor, y, weights, 1.0 / C, None if order is None else order[: iterative.CHECKED]
-        )
+        checked = None if order is None else order[: iterative.CHECKED]
+        found = iterative.solve(product, factor, y, weights, 1.0 / C, checked, quick)
+        del factor  # leave-one-out needs the memory
         if found is None:
             return None
         solution, left, scales = found

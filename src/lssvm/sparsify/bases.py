@@ -27,6 +27,7 @@ SIZE = 500  # This is the smallest size of `Random()`.
 SLIGHT = 0.02  # If this size lowers log PRESS by less, compared with half of it, no more points are tried.
 GAIN = 0.03  # All rows of the sample must lower the RMS leave-one-out residual by this share for a larger basis.
 MOST_DENSE = 50_000  # It then consists of all rows, if there are no more and their matrix fits in memory,
+MOST_ON_GPU = 500_000  # This is the limit for a GPU, which computes the matrix again where it does not fit.
 MOST_WORK = 1.5e11  # or rows * n^2 is at most this: near it, 36,000 x 8 rows took 140 seconds of one aarch64 core.
 ACCELERATION = 300.0  # On a GPU, it is larger by this factor.
 MEMORY = 0.6  # The matrix, or the three matrices that a factorisation needs, may take this share of the memory.
@@ -113,10 +114,10 @@ class Random(Step):
         Size of the basis; all rows if there are fewer. None chooses the size: hyper-parameters left at None are tuned
         with 500 points on a sample of 5000 rows. If these lowered log PRESS by at least 0.02, compared with 250 points,
         all rows of the sample are tried. If they lower the root mean square leave-one-out residual by 3 %, the basis
-        consists of all rows or, with more than 50,000 rows (15,000 with groups and for tensors on a CPU) or if their
-        kernel matrix takes more than 60 % of the free memory, of as many as keep rows * n^2 below 1.5e11 (4.5e13 on a
-        GPU). Kernel and C are then chosen again. These numbers are for ``effort=1.0``; below 0.2, no larger basis is
-        tried.
+        consists of all rows or, with more than 50,000 rows (15,000 with groups, 500,000 on a GPU) or if their kernel
+        matrix takes more than 60 % of the free memory and is not computed again (on a GPU), of as many as keep
+        rows * n^2 below 1.5e11 (4.5e13 on a GPU). Kernel and C are then chosen again. These numbers are for
+        ``effort=1.0``; below 0.2, no larger basis is tried.
     random_state : int, RandomState or None
         Seed for the draw. With n=None, it does not depend on the order of the rows.
 
@@ -185,8 +186,9 @@ def largest_basis(problem: Problem, *, warns: bool = False) -> int:
     is_fast, is_iterative = arrays.on_accelerator(problem.X), problem.with_basis().is_iterative()
     if problem.effort >= QUICK:
         size = (problem.effort * MOST_WORK * (ACCELERATION if is_fast else 1.0) / rows) ** 0.5
-        if rows <= sized(MOST_DENSE if is_fast or is_iterative else FACTORISED_ROWS, problem.effort):
-            needed, most = (8 if is_iterative else 24) * rows**2, MEMORY * available
+        limit = MOST_ON_GPU if is_fast else MOST_DENSE if is_iterative else FACTORISED_ROWS
+        if rows <= sized(limit, problem.effort):
+            needed, most = (0 if is_fast and is_iterative else 8 if is_iterative else 24) * rows**2, MEMORY * available
             size = rows if needed <= most else min(size, most / (32 * rows))  # the latter takes four such matrices
             if needed > most and warns:
                 what = f"Models of all {rows} rows take {needed / 2**30:.1f} GiB"
