@@ -15,7 +15,7 @@ from ..problem import Problem
 from ..targets import ROUNDING, UNITS
 from .constants import constants, sample_of
 from .criteria import LooError
-from .search import common_widths
+from .search import with_errors
 from .widths import Candidate, WidthSearch
 
 LINEAR = 0.8  # Above this correlation of a column and its asinh, the two scales hardly differ.
@@ -53,22 +53,24 @@ def long_tail_scales(problem: Problem) -> np.ndarray:
 def is_better_scaled(problem: Problem, scaled: Array) -> bool:
     """Return whether `scaled` inputs clearly lower the leave-one-out residuals of a sample with one width per column.
 
-    If they do not lower those with a common width, one width per column is not tried.
+    One width per column is tried only if they also do so with a moderate common width.
     """
     limits, kernel, record = constants(problem.effort), RBF(ard=True), Bunch(evaluations=0, plan=[])
     rows = sample_of(problem, limits.start_rows)
     parts = [problem.replace(X=X, kernel=kernel, fitted=None).subset(rows) for X in (problem.X, scaled)]
-    starts = [common_widths(part, part, "auto", record)[0] for part in parts]
-    criteria = [LooError(part, part.spreads.values, record) for part in parts]
+    units = [np.where(part.spreads.constant, math.inf, part.spreads.values) for part in parts]
+    criteria = [LooError(part, unit, record) for part, unit in zip(parts, units, strict=True)]
+    moderate = [kernel.with_width(math.sqrt(parts[0].spreads.varying_inputs), unit) for unit in units]
+    starts = [with_errors(part, [own], record)[0] for part, own in zip(parts, moderate, strict=True)]
 
-    def is_better(candidates: Iterable[Candidate], errors: float) -> bool:
+    def is_better(candidates: Iterable[Candidate]) -> bool:
         pairs = zip(criteria, candidates, strict=True)
         before, after = (np.abs(criterion.residuals(own)).sum(axis=1) for criterion, own in pairs)
         gain = before - after
-        return bool(gain.mean() > errors * gain.std() / math.sqrt(len(gain)))
+        return bool(gain.mean() > CLEARLY * gain.std() / math.sqrt(len(gain)))
 
-    if not is_better(starts, 0.0):
+    if not is_better(starts):
         return False
     pairs = zip(criteria, starts, strict=True)
     searches = (WidthSearch(criterion, kernel, start, many=True) for criterion, start in pairs)
-    return is_better((search.minimise(limits.few_iterations) for search in searches), CLEARLY)
+    return is_better(search.minimise(limits.few_iterations) for search in searches)
