@@ -57,20 +57,18 @@ def is_better_scaled(problem: Problem, scaled: Array) -> bool:
     """
     limits, kernel, record = constants(problem.effort), RBF(ard=True), Bunch(evaluations=0, plan=[])
     rows = sample_of(problem, limits.start_rows)
-    parts = [problem.replace(X=X, kernel=kernel, fitted=None).subset(rows) for X in (problem.X, scaled)]
-    units = [np.where(part.spreads.constant, math.inf, part.spreads.values) for part in parts]
-    criteria = [LooError(part, unit, record) for part, unit in zip(parts, units, strict=True)]
-    moderate = [kernel.with_width(math.sqrt(parts[0].spreads.varying_inputs), unit) for unit in units]
-    starts = [with_errors(part, [own], record)[0] for part, own in zip(parts, moderate, strict=True)]
+    criteria, starts = list[LooError](), list[Candidate]()
+    for X in (problem.X, scaled):
+        part = problem.replace(X=X, kernel=kernel, fitted=None).subset(rows)
+        unit = np.where(part.spreads.constant, math.inf, part.spreads.values)
+        criteria.append(LooError(part, unit, record))
+        starts += with_errors(part, [kernel.with_width(math.sqrt(part.spreads.varying_inputs), unit)], record)
 
     def is_better(candidates: Iterable[Candidate]) -> bool:
-        pairs = zip(criteria, candidates, strict=True)
-        before, after = (np.abs(criterion.residuals(own)).sum(axis=1) for criterion, own in pairs)
+        before, after = (np.abs(loo).sum(axis=1) for loo in map(LooError.residuals, criteria, candidates))
         gain = before - after
         return bool(gain.mean() > CLEARLY * gain.std() / math.sqrt(len(gain)))
 
-    if not is_better(starts):
-        return False
     pairs = zip(criteria, starts, strict=True)
     searches = (WidthSearch(criterion, kernel, start, many=True) for criterion, start in pairs)
-    return is_better(search.minimise(limits.few_iterations) for search in searches)
+    return is_better(starts) and is_better(search.minimise(limits.few_iterations) for search in searches)
