@@ -58,7 +58,7 @@ def test_sizes_grow_with_effort_and_work_in_proportion(monkeypatch):
     monkeypatch.setattr(arrays, "memory", lambda X, free: None)
     assert constants(1.0) is CONSTANTS
     several = [constants(effort) for effort in EFFORTS]
-    for name in ("start_rows", "dense_stage", "trial", "last_stage", "class_rows", "iterations", "few_iterations"):
+    for name in ("start_rows", "dense_stage", "trial", "last_stage", "class_rows", "few_iterations"):
         sizes = np.array([getattr(one, name) for one in several])
         assert (np.diff(sizes, axis=0) >= 0).all(), name
         assert (sizes > 0).all(), name

@@ -163,16 +163,17 @@ def _widths_per_column(
     def judged(changes: Iterable[Candidate]) -> tuple[list[Candidate], list[Candidate]] | None:
         """Return the changes made on each half, and what they become on the other half; None if they gain too little.
 
-        The second change is not made if the first loses. If changes are kept, later ones are compared with them.
+        The second change is not made if the gain of the first is below half of what both need together. If changes are
+        kept, later ones are compared with them.
         """
         made: list[Candidate] = []
         found: list[Candidate] = []
         gains: list[np.ndarray] = []
         for half, before, change in zip(halves[::-1], least[::-1], changes, strict=False):
             made.append(change)
-            found.append(WidthSearch(half, requested, change).minimise())
+            found.append(WidthSearch(half, requested, change).minimise(half.iterations))
             gains.append(before - half.losses(found[-1]))
-            if gains[0].sum() <= 0.0:
+            if gains[0].mean() <= 0.5 * CONSTANTS.class_worth * gains[0].std() / math.sqrt(len(gains[0])):
                 return None
         gain = np.concatenate(gains)
         if gain.mean() <= CONSTANTS.class_worth * gain.std() / math.sqrt(len(gain)):

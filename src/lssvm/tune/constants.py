@@ -64,12 +64,10 @@ class Constants:
     class_rows: tuple[int, int, int] = (550, 200, 1500)
 
     # Iterations -------------------------------------------------------------------------------------------------------
-    # A search takes at most this many iterations; 20 to 40 are usual with one width per column.
-    iterations: int = 50
-    # This is the limit for results that are nearly right, such as widths that another kernel has found, and with
-    # fewer than `width_rows` samples per width, where more iterations would fit the noise. A search for a classifier
-    # takes at most twice as many for a common factor of the widths, and three times as many for one width per column:
-    # up to 50 changed the log loss of none of 13 tables.
+    # A search takes at most this many iterations if its start is nearly right, such as widths that another kernel has
+    # found, and with fewer than `width_rows` samples per width, where more iterations would fit the noise. A search for
+    # a classifier takes at most twice as many for a common factor of the widths, and three times as many for one width
+    # per column: up to 50 changed the log loss of none of 13 tables. Other searches end where they gain too little.
     few_iterations: int = 6
     # A search ends when an iteration lowers log PRESS by less.
     slow: float = 1e-3
@@ -115,7 +113,7 @@ def constants(effort: float) -> Constants:
     sizes = ("start_rows", "trial", "dense_trial", "last_stage", "dense_stage", "class_rows")
     changes = {name: sized(getattr(CONSTANTS, name), effort) for name in sizes}
     share = min(1.0, effort ** (1 / 3))
-    changes |= {name: math.ceil(share * getattr(CONSTANTS, name)) for name in ("iterations", "few_iterations")}
+    changes["few_iterations"] = math.ceil(share * CONSTANTS.few_iterations)
     for name, (*ends, count) in {"widths": CONSTANTS.widths, "ridges": CONSTANTS.ridges}.items():
         changes[name] = (*ends, max(2, math.ceil(share * count)))
     return replace(CONSTANTS, weight_rows=round(CONSTANTS.weight_rows * share**2), **changes)

@@ -45,7 +45,6 @@ class LooError(Criterion):
     def __init__(self, problem: Problem, unit: np.ndarray, record: Bunch, *, by_log_loss: bool = False) -> None:
         self.problem, self.unit, self.record, self.by_log_loss = problem, unit, record, by_log_loss
         self.width_prior, self.scale = CONSTANTS.width_prior, 0.5 * len(problem.rows)
-        self.iterations = constants(problem.effort).iterations
         self.y, self.weights = (arrays.to_numpy(a)[problem.rows] for a in (problem.y, problem.weights))
         largest, deviation = float(self.weights.max()), self.y - self.weights @ self.y / self.weights.sum()
         squares = float(np.sum((self.weights / largest) @ deviation**2)) or 1.0  # Weights of any size are safe.
@@ -187,10 +186,11 @@ class LooLogLoss(Criterion):
         self.codes, self.weights = problem.labels, arrays.to_numpy(problem.weights)
         self.n_classes = max(2, problem.y.shape[1])
         self.width_prior, self.iterations = CONSTANTS.class_width_prior, constants(problem.effort).few_iterations
-        self.scale = len(self.codes) / 8.0  # Log losses change much less than log PRESS.
+        self.scale, self.noise = len(self.codes) / 8.0, 0.2  # A sum of log losses has a standard error above 1.
         self.warm: dict[tuple[str, str], Any] = {}  # Newton's method starts from these decision values.
         self._targets: dict[bool, BinaryTargets] = {}
         self._matrix: tuple[Kernel | None, np.ndarray] = (None, np.empty(0))
+        self._latest: tuple[Candidate | None, Any] = (None, None)  # This is the solution for the last gradient.
 
     def targets(self, coding: str) -> BinaryTargets:
         """Return the binary problems of a coding. With two classes there is one, whatever the coding."""
@@ -245,10 +245,10 @@ class LooLogLoss(Criterion):
             fit = BinaryProblem(t, self.weights, C, LOSSES[loss], self.warm.get(place), 1e-4).solve(K, dual=False)
             self.warm[place] = fit.decision
             return fit.loo[:, None]
-        solved = targets.pairs.solve(K, C, LOSSES[loss], self.warm.get(place))
-        self.warm[place] = solved.decision
-        if not targets.by_pairs or len(targets.columns) == 1:
-            return solved.loo
+        latest, solved = self._latest
+        if candidate != latest:
+            solved = targets.pairs.solve(K, C, LOSSES[loss], self.warm.get(place))
+            self.warm[place] = solved.decision
         values = K @ solved.coef + solved.intercept[None, :]
         for number, (own, _) in enumerate(targets.columns):
             values[own, number] = solved.loo[own, number]
@@ -257,9 +257,8 @@ class LooLogLoss(Criterion):
     def gradient(self, candidate: Candidate) -> tuple[float, np.ndarray, float]:
         K, X = self.matrix(candidate.kernel), self.problem.X
         targets, place = self.targets(candidate.coding), (candidate.coding, candidate.loss)
-        start = None if candidate.loss == "squared" else self.warm.get(place)
-        solved = targets.pairs.solve(K, candidate.C, LOSSES[candidate.loss], start, with_gradient=True)
-        self.warm[place] = solved.decision
+        solved = targets.pairs.solve(K, candidate.C, LOSSES[candidate.loss], self.warm.get(place), with_gradient=True)
+        self.warm[place], self._latest = solved.decision, (candidate, solved)
         value, in_values = targets.score(solved.loo)
         G, in_C = solved.gradient(in_values)
         in_widths = arrays.to_numpy(candidate.kernel.gradient(X, X, arrays.like(G, X)))

@@ -15,7 +15,7 @@ from ..problem import Problem
 from ..targets import ROUNDING, UNITS
 from .constants import constants, sample_of
 from .criteria import LooError
-from .search import common_widths
+from .search import with_errors
 from .widths import Candidate, WidthSearch
 
 LINEAR = 0.8  # Above this correlation of a column and its asinh, the two scales hardly differ.
@@ -53,22 +53,22 @@ def long_tail_scales(problem: Problem) -> np.ndarray:
 def is_better_scaled(problem: Problem, scaled: Array) -> bool:
     """Return whether `scaled` inputs clearly lower the leave-one-out residuals of a sample with one width per column.
 
-    If they do not lower those with a common width, one width per column is not tried.
+    One width per column is tried only if they also do so with a moderate common width.
     """
     limits, kernel, record = constants(problem.effort), RBF(ard=True), Bunch(evaluations=0, plan=[])
     rows = sample_of(problem, limits.start_rows)
-    parts = [problem.replace(X=X, kernel=kernel, fitted=None).subset(rows) for X in (problem.X, scaled)]
-    starts = [common_widths(part, part, "auto", record)[0] for part in parts]
-    criteria = [LooError(part, part.spreads.values, record) for part in parts]
+    criteria, starts = list[LooError](), list[Candidate]()
+    for X in (problem.X, scaled):
+        part = problem.replace(X=X, kernel=kernel, fitted=None).subset(rows)
+        unit = np.where(part.spreads.constant, math.inf, part.spreads.values)
+        criteria.append(LooError(part, unit, record))
+        starts += with_errors(part, [kernel.with_width(math.sqrt(part.spreads.varying_inputs), unit)], record)
 
-    def is_better(candidates: Iterable[Candidate], errors: float) -> bool:
-        pairs = zip(criteria, candidates, strict=True)
-        before, after = (np.abs(criterion.residuals(own)).sum(axis=1) for criterion, own in pairs)
+    def is_better(candidates: Iterable[Candidate]) -> bool:
+        before, after = (np.abs(loo).sum(axis=1) for loo in map(LooError.residuals, criteria, candidates))
         gain = before - after
-        return bool(gain.mean() > errors * gain.std() / math.sqrt(len(gain)))
+        return bool(gain.mean() > CLEARLY * gain.std() / math.sqrt(len(gain)))
 
-    if not is_better(starts, 0.0):
-        return False
     pairs = zip(criteria, starts, strict=True)
     searches = (WidthSearch(criterion, kernel, start, many=True) for criterion, start in pairs)
-    return is_better((search.minimise(limits.few_iterations) for search in searches), CLEARLY)
+    return is_better(starts) and is_better(search.minimise(limits.few_iterations) for search in searches)

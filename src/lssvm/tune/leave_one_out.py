@@ -261,11 +261,10 @@ def _finished(
 def most_to_tune(problem: Problem, stage: int) -> float:
     """Return the usual work of the first (0) or last (-1) stage of a search, with the choice of C on all rows."""
     limits, (rows, basis) = constants(problem.effort), stages_of(problem)[stage]
-    iterations = limits.few_iterations if stage else limits.iterations
     rows = min(rows, len(problem.rows))
     once = progress.work(rows, basis) + progress.gradient_work(rows, basis, problem.X.shape[1])
     of_C = most_for_C(problem) if stage and problem.C is None else 0.0
-    return of_C + iterations * once * problem.kernel.is_free
+    return of_C + limits.few_iterations * (1 if stage else 5) * once * problem.kernel.is_free
 
 
 def as_requested(problem: Problem) -> Problem:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from .constants import CONSTANTS
 
 WIDEST = math.log(300.0)  # A wider kernel gains little, and its larger C lets narrow columns overfit.
 MEAN_PRIOR = 2.0  # The mean log width has this standard deviation; it keeps widths of separable classes finite.
-NOISE = 0.05  # An iteration that lowers a criterion by less is the last: such gains are far below the noise.
 COSINES = 4  # Each column has this many functions; a relation of two columns needs products of several.
 FUNCTIONS = 400  # There are at most this many functions of all columns; with more, pairs of columns are not screened.
 NEEDED = 3  # After this many consecutive columns that are needed, narrower ones are not tried.
@@ -37,7 +36,7 @@ class Candidate:
     C: float
     coding: str = "one-vs-rest"
     loss: str = "squared"
-    value: float = math.inf
+    value: float = field(default=math.inf, compare=False)
 
 
 @dataclass
@@ -47,8 +46,9 @@ class Criterion:
     problem: Problem  # It has the rows that are predicted. Its C is None if C is searched.
     unit: np.ndarray  # The width of a column is in units of its spread.
     width_prior: float = 0.0  # With few rows per width, log widths have this standard deviation about their mean.
-    iterations: int = CONSTANTS.iterations
+    iterations: float = math.inf  # There are at most two or three times as many.
     scale: float = 1.0  # Changes of this size matter. A search starts with a step of gradient/scale.
+    noise: float = 0.05  # An iteration that lowers the criterion by less is the last: such gains are below the noise.
 
     def value(self, candidate: Candidate) -> float:
         """Return the criterion."""
@@ -145,12 +145,15 @@ class WidthSearch:
                 variable[used] = self.count + (numbers if many and leaf.ard else 0)
                 self.count = int(variable.max()) + 1
         self.origin = np.append(np.zeros(self.count), [] if self.fixed_C else math.log(start.C))
+        self.latest: tuple[Any, Any] = (None, None)  # the variables and the candidate of the last call of `at`
 
     def at(self, x: np.ndarray) -> Candidate:
-        """Return the candidate for values of the variables."""
-        logs = self.logs + np.where(self.variable >= 0, np.append(x, 0.0)[self.variable], 0.0)
-        moved = changed_widths(self.start, self.requested, lambda leaf, _: np.exp(logs[leaf]))
-        return replace(moved, C=self.start.C if self.fixed_C else math.exp(x[-1]))
+        """Return the candidate for values of the variables, with the same kernel object as in the last call."""
+        if not np.array_equal(self.latest[0], x):
+            logs = self.logs + np.where(self.variable >= 0, np.append(x, 0.0)[self.variable], 0.0)
+            moved = changed_widths(self.start, self.requested, lambda leaf, _: np.exp(logs[leaf]))
+            self.latest = x.copy(), replace(moved, C=self.start.C if self.fixed_C else math.exp(x[-1]))
+        return self.latest[1]
 
     def objective(self, x: np.ndarray, *, slopes: bool = True) -> tuple[float, np.ndarray]:
         """Return the criterion minus the log prior, and the gradient of this sum if `slopes` is True.
@@ -185,7 +188,7 @@ class WidthSearch:
         sums = np.bincount(self.variable[moving], in_widths[moving], minlength=self.count)
         return np.append(sums, [] if self.fixed_C else in_C)
 
-    def minimise(self, iterations: int | None = None, method: str = "gradient") -> Candidate:
+    def minimise(self, iterations: float | None = None, method: str = "gradient") -> Candidate:
         """Return the best candidate near the start, or the start with its value if `iterations` is 0.
 
         The search ends when an iteration gains less than the noise, or when three iterations together lower log PRESS
@@ -205,7 +208,7 @@ class WidthSearch:
             return replace(self.at(found.x), value=float(found.fun))
         start, slopes = self.objective(x)
         unit = max(float(np.max(np.abs(slopes))), self.criterion.scale)  # The first step is at most 1.
-        if slopes @ slopes < NOISE * unit:  # Rounding errors would decide about the first step.
+        if slopes @ slopes < self.criterion.noise * unit:  # Rounding errors would decide about the first step.
             return replace(self.at(x), value=start)
         known, values = [(start, slopes)], [start]
 
@@ -215,7 +218,7 @@ class WidthSearch:
                 raise StopIteration
 
         most = iterations or self.criterion.iterations * (3 if self.many else 2)
-        options = {"maxiter": most, "ftol": NOISE / max(abs(start), unit)}
+        options = {"maxiter": most, "ftol": self.criterion.noise / max(abs(start), unit)}
         scaled = lambda x: tuple(part / unit for part in (known.pop() if known else self.objective(x)))  # noqa: E731
         found = scipy.optimize.minimize(  # type: ignore[call-overload]
             scaled, x, jac=True, method="L-BFGS-B", bounds=bounds, options=options, callback=stop
