@@ -25,9 +25,10 @@ from .solution import Solution
 RESIDUAL = 1e-8  # The residual of the system may be this large, relative to the right-hand side.
 RANK = 15.0  # The factor has at most this rank times the root of the number of rows: 38 products instead of 181 with 5.
 CHECKED = 16  # For so many rows s_i is computed, to this accuracy, and corrects the estimates of the others.
-CHECK_ACCURACY = 1e-3
+CHECK_ACCURACY = 1e-2
 NEIGHBOURS = 512  # An estimate of s_i is the variance of f_i given the rest of so many rows near a common centre,
-CORE = 64  # of which row i is among the nearest.
+CORE = 64  # of which row i is among the nearest. Half of them are enough
+ACCURATE = 0.02  # if they give s_i of the checked rows with this error.
 
 Product = Callable[[np.ndarray], np.ndarray]
 Block = Callable[[np.ndarray, np.ndarray | None, np.ndarray | None], np.ndarray]
@@ -193,8 +194,11 @@ def leave_one_out(
     `exact` are s_i of the first rows of a random `order`; `ridges` are lam/v_i. The estimates of the variances that s_i
     contains are upper bounds, so that those of all rows are reduced by the same share.
     """
-    scales, checked = near_variances(block, diagonal, ridges, order) + ridges, order[: len(exact)]
+    checked, count = order[: len(exact)], NEIGHBOURS // 2
     least = ridges[checked]
+    few = near_variances(block, diagonal, ridges, checked, count)[checked] + least
+    count = count if np.mean((few / exact - 1.0) ** 2) <= ACCURATE**2 else NEIGHBOURS
+    scales = near_variances(block, diagonal, ridges, order, count) + ridges
     share = np.sum(exact - least) / max(float(np.sum(scales[checked] - least)), 1e-300)
     scales = ridges + float(np.clip(share, 0.0, 1.0)) * (scales - ridges)
     error = float(np.sqrt(np.mean((scales[checked] / exact - 1.0) ** 2)))
@@ -202,14 +206,14 @@ def leave_one_out(
     return replace(solution, leverage=1.0 - ridges / scales, loo_residuals=loo), error
 
 
-def near_variances(block: Block, diagonal: np.ndarray, ridges: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Return the variance of every f_i given the targets of rows near it.
+def near_variances(block: Block, diagonal: np.ndarray, ridges: np.ndarray, order: np.ndarray, count: int) -> np.ndarray:
+    """Return the variance of f_i given the targets of `count` rows near it, for all rows in `order` (-1: not known).
 
-    Every row that has none yet becomes a centre, in the given order: its NEIGHBOURS rows of the largest correlation
-    form a dense system, which is exact for those among the nearest CORE.
+    Every one that has none yet becomes a centre: the rows of the largest correlation with it form a dense system, which
+    is exact for those among the nearest CORE.
     """
-    variances, size = np.full(len(order), -1.0), np.sqrt(np.maximum(diagonal, 1e-300))
-    count = min(NEIGHBOURS, len(order))
+    variances, size = np.full(len(diagonal), -1.0), np.sqrt(np.maximum(diagonal, 1e-300))
+    count = min(count, len(diagonal))
     for centre in order:
         if variances[centre] >= 0.0:
             continue

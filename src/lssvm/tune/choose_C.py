@@ -218,10 +218,7 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
         fit, loo = fit_of_path(factor, C)
         del factor  # There may be memory for only one.
         lighter = downweight_outliers((trial.replace(C=C) if is_part else known).replace(fitted=fit), loo)
-        if is_part:  # the C without lower weights shows the outliers among all rows
-            known = downweight_outliers(known.replace(fitted=known.solve()), fixed_C=True)
-            lighter = known if lighter.C == C else known.replace(C=lighter.C)
-        known = lighter
+        known = known.replace(C=lighter.C) if is_part else lighter
     record.C = known.C
     return known
 
