@@ -19,15 +19,7 @@ from ..arrays import EPS
 from ..kernels import Kernel
 from ..problem import Fit, Problem, Step, check_memory
 from ..rules import one_of
-from .choose_C import (
-    ROBUST_ITERATIONS,
-    downweight_outliers,
-    error_rate,
-    mean_loss,
-    most_for_C,
-    warn_at_edge,
-    with_best_C,
-)
+from .choose_C import ROBUST_ITERATIONS, error_rate, mean_loss, most_for_C, warn_at_edge, with_best_C
 from .classes import with_nearby_C
 from .constants import DENSE_ROWS, chosen_widths, constants, in_memory, part_of, stages_of
 from .criteria import LooDeviance
@@ -84,11 +76,11 @@ class LeaveOneOut(Step):
     misclassifies by less than max(1, 2 sqrt(e)).
 
     The search runs on samples of at most 3000 rows, with a part of the basis, or 2000 for dense models; C is then
-    chosen on all rows, except for dense models of more than 15,000 rows. The samples do not depend on the order of the rows. Robust weights,
-    if requested, are estimated again between searches, at least three times, from the leave-one-out residuals and 1.5
-    times their robust scale. Without robust weights, a regression gives lower weights to rows whose leave-one-out
-    residual exceeds 15 times the 90th percentile and a fifth of the spread of the targets, because a single target must
-    not decide.
+    chosen on all rows, except for dense models of more than 15,000 rows. The samples do not depend on the order of the
+    rows. Robust weights, if requested, are estimated again between searches, at least three times, from the
+    leave-one-out residuals and 1.5 times their robust scale. Without robust weights, a regression gives lower weights
+    to rows whose leave-one-out residual exceeds 15 times the 90th percentile and a fifth of the spread of the targets,
+    because a single target must not decide.
 
     ``path_`` contains ``widths`` (one entry per leaf of the kernel), ``C``, ``loo``, ``evaluations``, ``plan`` (the
     stages of the search, in words), ``gain`` (by how much the last of several stages lowered log PRESS) and, for
@@ -147,7 +139,7 @@ def tune_members(
         for problem in problems
     ]
     known: dict[int, Problem] = {}
-    # For each place, this holds the results of the first and the last stage, if they are known, and the rest of the work.
+    # For each place, this holds the results of the first and last stage, if they are known, and the rest of the work.
     begun: dict[int, tuple[Found | None, Found | None, Callable[..., Problem]]] = {}
     found: list[Found] = []
     for place, (problem, expected) in enumerate(zip(problems, works, strict=True)):
@@ -266,8 +258,7 @@ def _finished(
     """
     free_C, paths = known.C is None, known.paths
     rows, basis = stages_of(known)[-1]
-    is_part = known.is_iterative() and not known.classification  # C of a dense sample is enough
-    covered = is_part or (len(known.rows) <= rows and basis in (None, known.basis_size))
+    covered = len(known.rows) <= rows and basis in (None, known.basis_size)
     if first is not None:
         kernel = first.requested.kernel
         known, record.free = known.replace(kernel=kernel), [leaf.sigma is None for leaf in kernel.leaves]
@@ -275,15 +266,13 @@ def _finished(
             last = last_stage(first) if last is None else last
             candidate = finished(last, step.search, by_log_loss=known.classification and step.loss == "auto")
             # If there are outliers, the C of the search is that for their lower weights.
-            covered &= is_part or not last.has_outliers
-            C = None if free_C and on_all_rows and not covered and last.has_outliers else candidate.C
+            covered &= not last.has_outliers
+            C = None if free_C and on_all_rows and last.has_outliers and not known.is_iterative() else candidate.C
             known = known.replace(kernel=candidate.kernel, C=C)
     if free_C and (known.C is None or (on_all_rows and not covered)):
         known = with_best_C(known, record, step.loss)
     elif free_C:
         record.plan.append("C searched together with the widths")
-    if is_part and free_C and on_all_rows and known.robust is None:
-        known = downweight_outliers(known.replace(fitted=known.solve()), fixed_C=True)
     record.update(C=known.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in known.kernel.leaves])
     return known.replace(paths={**paths, LeaveOneOut.__name__: record})
 
