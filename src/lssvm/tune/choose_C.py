@@ -198,15 +198,13 @@ def ridge_unit(problem: Problem) -> tuple[float, float]:
 def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
     """Return the problem with the best C on all rows that fit in memory, and record this C.
 
-    An existing C is the initial guess. Robust weights and C are chosen alternately. Models of too many rows for a
-    factorisation have the C of a dense sample, and are solved in order to find their outliers.
+    An existing C is the initial guess or, for models of too many rows for a factorisation, that of a dense sample
+    without outliers. Robust weights and C are chosen alternately.
     """
-    trial = in_memory(problem.replace(C=None))
-    if problem.is_iterative() and not problem.classification:
-        if problem.C is None:
-            problem = problem.replace(C=with_best_C(trial, record, loss).C)
-            record.plan[-1] = f"C on {len(trial.rows)} rows"
+    is_part = problem.is_iterative() and not problem.classification
+    if is_part and problem.C is not None:
         return downweight_outliers(problem.replace(fitted=problem.solve()), fixed_C=True)
+    trial = in_memory(problem.replace(C=None))
     record.plan.append(f"C on {'all' if len(trial.rows) == len(problem.rows) else len(trial.rows)} rows")
     errors = class_errors if problem.classification and loss == "auto" else loo_errors
     C, factor = problem.C, None
@@ -219,10 +217,14 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
         for _ in range(ROBUST_ITERATIONS):
             C = best_C(trial.replace(weights=search_weights(trial.replace(C=C)), robust=None), errors)[0]
     known = problem.replace(C=C)
-    if factor is not None and trial.robust is None and len(trial.rows) == len(problem.rows):
+    if factor is not None and trial.robust is None and (is_part or len(trial.rows) == len(problem.rows)):
         fit, loo = fit_of_path(factor, C)
         del factor  # There may be memory for only one.
-        known = downweight_outliers(known.replace(fitted=fit), loo)
+        lighter = downweight_outliers((trial.replace(C=C) if is_part else known).replace(fitted=fit), loo)
+        if is_part:  # the C without lower weights shows the outliers among all rows
+            known = downweight_outliers(known.replace(fitted=known.solve()), fixed_C=True)
+            lighter = known if lighter.C == C else known.replace(C=lighter.C)
+        known = lighter
     record.C = known.C
     return known
 

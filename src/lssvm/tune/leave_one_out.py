@@ -267,7 +267,7 @@ def _finished(
             candidate = finished(last, step.search, by_log_loss=known.classification and step.loss == "auto")
             # If there are outliers, the C of the search is that for their lower weights.
             covered &= not last.has_outliers
-            C = None if free_C and on_all_rows and last.has_outliers and not known.is_iterative() else candidate.C
+            C = None if free_C and on_all_rows and last.has_outliers else candidate.C
             known = known.replace(kernel=candidate.kernel, C=C)
     if free_C and (known.C is None or (on_all_rows and not covered)):
         known = with_best_C(known, record, step.loss)
