@@ -320,10 +320,8 @@ def test_variances_given_all_rows_are_those_of_the_inverse():
         return K[rows] if columns is None else K[np.ix_(rows, columns)]
 
     exact = 1.0 / np.diagonal(np.linalg.inv(K + np.diag(ridges))) - ridges
-    assert_allclose(iterative.near_variances(block, np.ones(400), ridges, order), exact, rtol=1e-8)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(iterative, "NEIGHBOURS", 90)
-        fewer = iterative.near_variances(block, np.ones(400), ridges, order)
+    assert_allclose(iterative.near_variances(block, np.ones(400), ridges, order, 400), exact, rtol=1e-8)
+    fewer = iterative.near_variances(block, np.ones(400), ridges, order, 90)
     assert (fewer > exact * (1.0 - 1e-9)).all()  # given fewer rows, the variance is larger
     assert np.mean(fewer / exact) < 1.5
 
@@ -385,7 +383,7 @@ def test_equal_rows_need_few_systems():
         systems.append(columns is None)
         return K[picked] if columns is None else K[np.ix_(picked, columns)]
 
-    iterative.near_variances(block, np.ones(1000), np.full(1000, 0.1), np.arange(1000))
+    iterative.near_variances(block, np.ones(1000), np.full(1000, 0.1), np.arange(1000), 512)
     assert sum(systems) < 40
 
 

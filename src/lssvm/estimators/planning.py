@@ -282,9 +282,10 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
     count = len(problems)
     if is_default:
         count = max(2, int(first.effort * MOST_WORK / (len(first.rows) * float(first.basis_size) ** 2)))
+        left = np.min(first.paths.get(LeaveOneOut.__name__, {}).get("scores", ()), initial=1.0)  # by a dense sample
         if first.fitted is not None:
-            parts = map(arrays.to_numpy, (first.y, first.fitted.loo_residuals, first.weights))
-            count = 1 if unexplained(*parts) < EXPLAINED else count
+            left = unexplained(*map(arrays.to_numpy, (first.y, first.fitted.loo_residuals, first.weights)))
+        count = 1 if left < EXPLAINED else count
     ready, columns, most, others = [first], first.X.shape[1], first.basis_size // 2, problems[1:]
     if count < len(problems):
         others = sorted(others, key=lambda problem: getattr(problem.kernel, "nu", math.inf))[: count - 1]

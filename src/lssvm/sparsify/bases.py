@@ -160,8 +160,10 @@ class Random(Step):
             scores = [best_C(measured)[1], best_C(measured.with_basis())[1]]
             if scores[1] < (1.0 - GAIN) ** 2 * scores[0]:
                 size = largest_basis(problem, warns=True)
-        chosen = problem.with_basis(drawn[:size])
-        if size <= least:
+        chosen, is_dense = problem.with_basis(drawn[:size]), least < size == rows and not problem.classification
+        if is_dense:  # the search that follows the steps compares the members of a stack before it solves any
+            chosen = problem.with_basis()
+        elif size <= least:
             paths = {**problem.paths, **known.paths}
             chosen = chosen.replace(kernel=known.kernel, robust=known.robust, paths=paths)
         else:  # hyper-parameters chosen for a small basis are too smooth for a larger one
@@ -170,7 +172,7 @@ class Random(Step):
         words = counted(size, "basis point")
         record.plan = [f"{words} by the leave-one-out residuals of {len(sample)} rows", *record.plan]
         record.update(sizes=np.array(tried, dtype=int), scores=np.array(scores), chosen=size)
-        if chosen.C is None:
+        if chosen.C is None and not is_dense:
             record.plan.pop()  # the search of C on the sample
             with last:
                 chosen = with_best_C(chosen.replace(C=known.C), record)

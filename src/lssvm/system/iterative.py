@@ -30,9 +30,10 @@ SINGLE = 1e-6, 1e-2  # this factor.
 SHARE = 0.5  # The factor takes at most this share of the memory.
 MOST_PRODUCTS = 1000
 CHECKED = 15  # For so many rows s_i is computed, to this accuracy, and corrects the estimates of the others.
-CHECK_ACCURACY = 1e-3
+CHECK_ACCURACY = 1e-2
 NEIGHBOURS = 512  # An estimate of s_i is the variance of f_i given the rest of so many rows near a common centre,
-CORE = 64  # of which row i is among the nearest.
+CORE = 64  # of which row i is among the nearest. Half of them are enough
+ACCURATE = 0.02  # if they give s_i of the checked rows with this error.
 CENTRES = 64, 4  # An accelerator has so many centres at a time, and computes K for the neighbours of so many together.
 
 Product = Callable[[Array], Array]
@@ -218,8 +219,12 @@ def leave_one_out(
     `exact` are s_i of the first rows of a random `order`; `ridges` are lam/v_i. The estimates of the variances that s_i
     contains are upper bounds, so that those of all rows are reduced by the same share.
     """
-    variances, checked = near_variances(block, diagonal, ridges, order), order[: len(exact)]
-    found, least = (arrays.take(part, checked) for part in (variances, ridges))
+    checked, count = order[: len(exact)], NEIGHBOURS // 2
+    least = arrays.take(ridges, checked)
+    few = arrays.take(near_variances(block, diagonal, ridges, checked, count), checked) + least
+    count = count if float(((few / exact - 1.0) ** 2).mean()) <= ACCURATE**2 else NEIGHBOURS
+    variances = near_variances(block, diagonal, ridges, order, count)
+    found = arrays.take(variances, checked)
     share = min(max(float((exact - least).sum()) / max(float(found.sum()), 1e-300), 0.0), 1.0)
     scales = ridges + share * variances
     error = float((((least + share * found) / exact - 1.0) ** 2).mean()) ** 0.5
@@ -227,15 +232,15 @@ def leave_one_out(
     return replace(solution, leverage=1.0 - ridges / scales, loo_residuals=loo), error
 
 
-def near_variances(block: Block, diagonal: Array, ridges: Array, order: np.ndarray) -> Array:
-    """Return the variance of every f_i given the targets of rows near it.
+def near_variances(block: Block, diagonal: Array, ridges: Array, order: np.ndarray, count: int) -> Array:
+    """Return the variance of f_i given the targets of `count` rows near it, for all rows in `order` (-1: not known).
 
-    Every row that has none yet becomes a centre, in the given order: its NEIGHBOURS rows of the largest correlation
-    form a dense system, which is exact for those among the nearest CORE.
+    Every one that has none yet becomes a centre: the rows of the largest correlation with it form a dense system, which
+    is exact for those among the nearest CORE.
     """
-    xp, variances, own = arrays.namespace(diagonal), np.full(len(order), -1.0), arrays.to_numpy(ridges)
+    xp, variances, own = arrays.namespace(diagonal), np.full(len(diagonal), -1.0), arrays.to_numpy(ridges)
     size, first = xp.sqrt(xp.clip(diagonal, 1e-300, None)), 0.0 * diagonal + (1.0 + 1e-9)
-    count, (most, together) = min(NEIGHBOURS, len(order)), CENTRES if arrays.on_accelerator(diagonal) else (1, 1)
+    count, (most, together) = min(count, len(variances)), CENTRES if arrays.on_accelerator(diagonal) else (1, 1)
     places, core, left = np.arange(count), slice(-min(CORE, count), None), (i for i in order if variances[i] < 0.0)
     while centres := list(islice(left, most)):
         similarity = block(np.array(centres), None, None) / size

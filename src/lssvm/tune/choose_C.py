@@ -198,8 +198,12 @@ def ridge_unit(problem: Problem) -> tuple[float, float]:
 def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
     """Return the problem with the best C on all rows that fit in memory, and record this C.
 
-    An existing C is the initial guess. Robust weights and C are chosen alternately.
+    An existing C is the initial guess or, for models of too many rows for a factorisation, that of a dense sample
+    without outliers. Robust weights and C are chosen alternately.
     """
+    is_part = problem.is_iterative() and not problem.classification
+    if is_part and problem.C is not None:
+        return downweight_outliers(problem.replace(fitted=problem.solve()), fixed_C=True)
     trial = in_memory(problem.replace(C=None))
     record.plan.append(f"C on {'all' if len(trial.rows) == len(problem.rows) else len(trial.rows)} rows")
     errors = class_errors if problem.classification and loss == "auto" else loo_errors
@@ -213,7 +217,6 @@ def with_best_C(problem: Problem, record: Bunch, loss: str = "auto") -> Problem:
         for _ in range(ROBUST_ITERATIONS):
             C = best_C(trial.replace(weights=search_weights(trial.replace(C=C)), robust=None), errors)[0]
     known = problem.replace(C=C)
-    is_part = problem.is_iterative() and not problem.classification
     if factor is not None and trial.robust is None and (is_part or len(trial.rows) == len(problem.rows)):
         fit, loo = fit_of_path(factor, C)
         del factor  # There may be memory for only one.

@@ -135,6 +135,8 @@ def stages_of(problem: Problem) -> list[tuple[int, int | None]]:
     small = problem.basis_size <= first[1]
     if problem.is_dual and rows <= sized(DENSE_ROWS, problem.effort):
         stages, small = [limits.dense_trial, (limits.dense_stage, None)], rows <= limits.start_rows
+    elif problem.is_dual:  # a basis favours smooth kernels with a small C
+        stages[-1] = sized(DENSE_ROWS, problem.effort), None
     return [(min(rows, size), basis) for size, basis in stages[small:]]
 
 

@@ -36,6 +36,7 @@ OPTIMISM = 6.0  # Per chosen width, leave-one-out is too optimistic by this many
 ITERATIONS = 20  # After this many iterations of reweighting, the weights have long settled to three digits.
 # A member with a small weight gains little, but takes as much time as any other in a fit and in every prediction.
 SMALLEST = 0.1  # Smaller weights are set to 0, with more than 5 members those below half an equal share.
+WORTH = 0.01  # Members that take a factorisation of all rows must lower the leave-one-out error by this share.
 SMALLEST_SHARE = 0.01  # The same holds for mixtures of probabilities.
 
 
@@ -74,12 +75,12 @@ class LeaveOneOut(Step):
     less than 7 (number of widths - 1)/rows or, for classes, if it lowers the number e of rows that leave-one-out
     misclassifies by less than max(1, 2 sqrt(e)).
 
-    The search runs on samples of at most 3000 rows, with a part of the basis; C is then chosen on all rows or, for
-    dense models of more than 15,000 rows, on 5000. The samples do not depend on the order of the rows. Robust weights,
-    if requested, are estimated again between searches, at least three times, from the leave-one-out residuals and 1.5
-    times their robust scale. Without robust weights, a regression gives lower weights to rows whose leave-one-out
-    residual exceeds 15 times the 90th percentile and a fifth of the spread of the targets, because a single target must
-    not decide.
+    The search runs on samples of at most 3000 rows, with a part of the basis, or 2000 for dense models; C is then
+    chosen on all rows, except for dense models of more than 15,000 rows. The samples do not depend on the order of the
+    rows. Robust weights, if requested, are estimated again between searches, at least three times, from the
+    leave-one-out residuals and 1.5 times their robust scale. Without robust weights, a regression gives lower weights
+    to rows whose leave-one-out residual exceeds 15 times the 90th percentile and a fifth of the spread of the targets,
+    because a single target must not decide.
 
     ``path_`` contains ``widths`` (one entry per leaf of the kernel), ``C``, ``loo``, ``evaluations``, ``plan`` (the
     stages of the search, in words), ``gain`` (by how much the last of several stages lowered log PRESS) and, for
@@ -122,7 +123,9 @@ def tune_members(
     """Tune the members of a stack, which differ in their kernels only; return {place: problem}.
 
     A member without weight after the first stage is left out, and so is, unless `every_scale`, one on another scale of
-    the targets that makes them no likelier than the others do, by the Bayesian information criterion. The caller warns
+    the targets that makes them no likelier than the others do, by the Bayesian information criterion. Of dense models
+    of many rows, those without weight on the larger sample of the last stage are left out before it is searched, and
+    all but the best if they hardly improve on that one. The caller warns
     of values of C at the edge of their range, because it may leave out other members. Each search starts from the
     results of those before it: a kernel with one width per column from the same kernel with a common width, and a
     kernel from another one with as many widths. If `on_all_rows` is False, C is that of the search.
@@ -136,12 +139,14 @@ def tune_members(
         for problem in problems
     ]
     known: dict[int, Problem] = {}
-    # For each place, this holds the result of the first stage and the rest of the work.
-    begun: dict[int, tuple[Found | None, Callable[[], Problem]]] = {}
+    # For each place, this holds the results of the first and last stage, if they are known, and the rest of the work.
+    begun: dict[int, tuple[Found | None, Found | None, Callable[..., Problem]]] = {}
     found: list[Found] = []
     for place, (problem, expected) in enumerate(zip(problems, works, strict=True)):
         requested = as_requested(problem)
-        kernel, record, own = requested.kernel, Bunch(evaluations=0, plan=[]), list[Found]()
+        path = problem.paths.get(LeaveOneOut.__name__, {})  # A step may have begun it, or searched another basis.
+        record = Bunch(**{**Bunch(evaluations=0, plan=[]), **({} if "C" in path else path)})
+        kernel, own = requested.kernel, list[Found]()
         if not expected:
             known[place] = problem
             if member and kernel.is_free and not kernel.is_choice:  # A step has chosen the widths.
@@ -162,25 +167,23 @@ def tune_members(
         if len(own) > 1:
             first, last = min(((one, last_stage(one)) for one in own), key=lambda pair: pair[1].candidate.value)
             record.plan.append(f"{len(own)} kernels compared")
-        begun[place] = first, partial(_finished, requested, record, first, last, step, on_all_rows)
+        begun[place] = first, last, partial(_finished, requested, record, step, on_all_rows)
         found += [] if first is None else [first]
     plain = [one for one in found if one.requested.target is None]
     if 0 < len(plain) < len(found) and not every_scale:
         least = max(one.likelihood for one in plain) + math.log(len(plain[0].criterion.y))
         found = [one for one in found if one.requested.target is None or one.likelihood > least]
-    weights = np.ones(len(found))
-    if len(found) > 1 and not weighs_by_folds(problems):  # Their samples have the same rows.
-        pairs = [(one, one.criterion.residuals(one.candidate)) for one in found]
-        residuals = np.stack([r if one.requested.target is None else one.original(r) for one, r in pairs])
-        tuned = [
-            one.requested.replace(kernel=one.candidate.kernel, asked=(one.requested.kernel, None)) for one in found
-        ]
-        weights = average_weights(residuals, found[0].criterion.weights, [chosen_widths(one) for one in tuned])
-    kept = [one for one, weight in zip(found, weights, strict=True) if weight > 0.0]
-    for place, (first, finish) in begun.items():
+    if len(found) > 1 and not weighs_by_folds(problems):
+        found = with_weight(found)
+        large = [one for one in found if one.requested.is_dual and len(one.requested.rows) > DENSE_ROWS]
+        if len(large) > 1:
+            others = [one for one in found if not any(one is other for other in large)]
+            found = others + with_weight([last_stage(one) for one in large], WORTH)
+    for place, (first, last, finish) in begun.items():
         with works[place][1]:
-            if first is None or any(first is one for one in kept):
-                known[place] = finish()
+            end = next((one for one in found if first is not None and one.requested is first.requested), None)
+            if first is None or end is not None:
+                known[place] = finish(first, last if end is first else end)
     return {place: known[place] for place in sorted(known)}
 
 
@@ -230,8 +233,24 @@ def _form(kernel: Kernel) -> tuple[Any, ...]:
     return type(kernel), getattr(kernel, "nu", None), getattr(kernel, "degree", None), *map(_form, kernel.parts)
 
 
+def with_weight(found: Sequence[Found], worth: float = 0.0) -> list[Found]:
+    """Return the members of a stack that have weight on their sample, which has the same rows.
+
+    This is the best one alone if the others lower the root mean square leave-one-out residual by no more than `worth`.
+    """
+    pairs = [(one, one.criterion.residuals(one.candidate)) for one in found]
+    residuals = np.stack([r if one.requested.target is None else one.original(r) for one, r in pairs])
+    tuned = [one.requested.replace(kernel=one.candidate.kernel, asked=(one.requested.kernel, None)) for one in found]
+    rows = found[0].criterion.weights
+    weights = average_weights(residuals, rows, [chosen_widths(one) for one in tuned])
+    own, joint = (np.sum(rows @ r**2, axis=-1) for r in (residuals, np.tensordot(weights, residuals, axes=1)))
+    if own.min() <= (1.0 + worth) ** 2 * joint and worth > 0.0:
+        weights = np.eye(len(own))[np.argmin(own)]
+    return [one for one, weight in zip(found, weights, strict=True) if weight > 0.0]
+
+
 def _finished(
-    known: Problem, record: Bunch, first: Found | None, last: Found | None, step: LeaveOneOut, on_all_rows: bool
+    known: Problem, record: Bunch, step: LeaveOneOut, on_all_rows: bool, first: Found | None, last: Found | None
 ) -> Problem:
     """Return the problem after the last stage of the search and the choice of C on all rows.
 
@@ -263,7 +282,8 @@ def most_to_tune(problem: Problem, stage: int) -> float:
     limits, (rows, basis) = constants(problem.effort), stages_of(problem)[stage]
     rows = min(rows, len(problem.rows))
     once = progress.work(rows, basis) + progress.gradient_work(rows, basis, problem.X.shape[1])
-    of_C = most_for_C(problem) if stage and problem.C is None else 0.0
+    covered = problem.kernel.is_free and problem.is_iterative()
+    of_C = most_for_C(problem) if stage and problem.C is None and not covered else 0.0
     return of_C + limits.few_iterations * (1 if stage else 5) * once * problem.kernel.is_free
 
 

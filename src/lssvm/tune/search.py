@@ -75,7 +75,10 @@ class Found:
         """
         many, start = self.many if many is None else many, self.candidate
         if best_C:
-            [start] = with_errors(self.criterion.problem, [start.kernel], self.criterion.record)
+            sample, most = self.criterion.problem, constants(self.requested.effort).dense_stage
+            if sample.is_dual and len(sample.rows) > most:  # The best C hardly depends on their number.
+                sample = part_of(sample, most, None)
+            [start] = with_errors(sample, [start.kernel], self.criterion.record)
         search = WidthSearch(self.criterion, self.requested.kernel, start, many=many)
         return replace(self, candidate=search.minimise(iterations, method), many=many)
 
