@@ -275,7 +275,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         """
         first = problems[0]
         if first.loss != "squared":
-            planning.check_loss(self, f"loss={first.loss!r}", "loss='squared'", grouped=first.row_groups is not None)
+            planning.check_loss(self, f"loss={first.loss!r}", "loss='squared'")
         last = progress.expect(lambda: len(problems) * planning.most_to_solve(problems[0]))
         ready = planning.with_bases(problems, self.steps if steps is None else steps, is_default=self.kernel is None)
         if self.verbose:

@@ -230,6 +230,11 @@ class Problem(ProblemRecord):
         y = f + loss.slope(f) / curvature
         return self.replace(loss="squared", y=y, weights=self.weights * curvature[:, 0])
 
+    def without_groups(self, f: Array) -> Array:
+        """Return f_(G)(x) of each row without its group G, for f at the minimum: that of the last step."""
+        step = self.working(f[:, None])
+        return (step.y - step.solve().loo_residuals)[:, 0]
+
     def binary(self) -> BinaryProblem:
         """Return the problem of counts or positive targets for Newton's method; its targets should have mean 1."""
         y = self.y[:, 0]
@@ -245,7 +250,8 @@ class Problem(ProblemRecord):
         coef, xp = found.coef[:, None], arrays.namespace(found.coef)
         coef = arrays.take(coef, self.rows) if whitening is None else whitening.expand(coef)
         # a value that is too large for squares is not infinite
-        means = (unit * xp.exp(xp.clip(f, None, FAR / 2))[:, None] for f in (found.decision, found.loo))
+        f_loo = found.loo if self.row_groups is None else scaled.without_groups(found.decision)
+        means = (unit * xp.exp(xp.clip(f, None, FAR / 2))[:, None] for f in (found.decision, f_loo))
         residuals, loo = (self.y - mean for mean in means)
         intercept = xp.sum(coef[:0, :], axis=0) + found.intercept + math.log(unit)
         parts = (self.basis_points, coef, intercept, residuals, found.leverage, loo)
