@@ -135,7 +135,8 @@ def test_C_minimises_the_deviance_of_groups(loss):
     model = LSSVR(kernels.RBF(), loss=loss).fit(X, y, groups=groups)
     problem = model.fitted_.problem.normalised()[0]
     criterion, alone = (
-        LooDeviance(one, one.spreads.values, Bunch(evaluations=0)) for one in (problem, problem.replace(row_groups=None))
+        LooDeviance(one, one.spreads.values, Bunch(evaluations=0))
+        for one in (problem, problem.replace(row_groups=None))
     )
     best, *others = (Candidate(model.kernel_, factor * model.C_) for factor in (1.0, 0.7, 1.4))
     assert criterion.value(best) < min(map(criterion.value, others))

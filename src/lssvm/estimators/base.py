@@ -23,6 +23,7 @@ from ..losses import LOG_LINKS
 from ..problem import Problem, refit_stably, warn_of_rounding
 from ..rules import Effort, Flag, check_parameters
 from ..stream.sources import label_totals
+from ..system import iterative
 from ..tables import Column
 from ..tune import LeaveOneOut
 from ..tune.choose_C import warn_at_edge, warn_of_no_signal
@@ -237,11 +238,15 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         -------
         self
         """
-        with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight, "groups": groups}):
+        metadata = {"sample_weight": sample_weight, "groups": groups}
+        with followed(self, X=X, y=y, metadata=metadata), ExitStack() as stack:
             if arrays.is_dask(X):
                 if groups is not None:
                     raise TypeError("groups need rows in memory, but X is a Dask collection: use fit on an array.")
-                return self._fit_source(DaskChunks(X, y, sample_weight), "press")
+                source = DaskChunks(X, y, sample_weight)
+                if self.steps is None or len(self.steps):
+                    return self._fit_source(source, "press")
+                X, y, sample_weight = stack.enter_context(source.in_memory())
             table = replace(self._read(X, y, sample_weight), groups=groups)
             table = planning.with_best_scales(self, table)
             problems, is_stack = planning.plan(self, table)
@@ -277,6 +282,7 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         if first.loss != "squared":
             planning.check_loss(self, f"loss={first.loss!r}", "loss='squared'")
         last = progress.expect(lambda: len(problems) * planning.most_to_solve(problems[0]))
+        is_distributed = iterative.distributed.get() is not None  # leave-one-out is not deferred
         ready = planning.with_bases(problems, self.steps if steps is None else steps, is_default=self.kernel is None)
         if self.verbose:
             planning.announce(ready)
@@ -285,7 +291,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             for place, problem in known.items():
                 chosen = self.C is None and problem.loss == "squared" and not ready[place].is_known
                 tuned = problem.replace(fitted=None) if chosen else None
-                fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths or problem.target is not None)
+                needs_loo = is_distributed or LeaveOneOut.__name__ in problem.paths or problem.target is not None
+                fit = problem.solve(loo=needs_loo)
                 problem, fit = refit_stably(problem, fit, planning.retuned)
                 describe(problem, fit)
                 targets, target = None if fit.loo_residuals is None else problem.y, problem.target

@@ -266,7 +266,9 @@ class Problem(ProblemRecord):
         rows, X, y, weights = self.positive_rows()
         points, available = self.basis_points, arrays.memory(X) or math.inf
         can_factorise = 8 * len(rows) ** 2 <= (arrays.memory(X, free=True) or math.inf)
-        K = self.columns(X, points, symmetric=True) if 10 * len(rows) ** 2 <= available else None
+        elsewhere = iterative.distributed.get()
+        is_stored = elsewhere is None and 10 * len(rows) ** 2 <= available
+        K = self.columns(X, points, symmetric=True) if is_stored else None
 
         def block(picked: np.ndarray, columns: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
             if K is not None:
@@ -277,6 +279,7 @@ class Problem(ProblemRecord):
         def product(V: np.ndarray) -> np.ndarray:
             return self.kernel.dot(X, points, V.T).T if K is None else arrays.symmetric_product(V, K)
 
+        times = product if elsewhere is None else elsewhere(self.kernel, X, points)
         diagonal = self.kernel.diagonal(self.X)[rows] if K is None else K.diagonal()
         diagonal = np.maximum(diagonal, 0.0)  # the user's own matrix may be indefinite
         # the eigenvalues that the factor misses are then a tenth of the ridge on average: a few tens of products
@@ -285,7 +288,7 @@ class Problem(ProblemRecord):
         _, factor = iterative.randomly_pivoted(block, diagonal, rank, floor, np.random.RandomState(0))
         order = np.searchsorted(rows, self.rows_by_content) if loo else None
         found = iterative.solve(
-            product, factor, y, weights, 1.0 / C, None if order is None else order[: iterative.CHECKED]
+            times, factor, y, weights, 1.0 / C, None if order is None else order[: iterative.CHECKED]
         )
         if found is None:
             return None

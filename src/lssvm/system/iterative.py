@@ -14,7 +14,9 @@ A few s_i follow from right-hand sides e_i; all of them are estimated from near 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +33,8 @@ CORE = 64  # of which row i is among the nearest.
 
 Product = Callable[[np.ndarray], np.ndarray]
 Block = Callable[[np.ndarray, np.ndarray | None, np.ndarray | None], np.ndarray]
+# Returns the product with the kernel matrix of rows X and their basis points, if it is not computed here.
+distributed: ContextVar[Callable[[Any, Any, Any], Product] | None] = ContextVar("lssvm_product", default=None)
 
 
 # The factor -----------------------------------------------------------------------------------------------------------

@@ -267,9 +267,7 @@ class LeaveBlockOut(Validation):
     True
     """
 
-    def __init__(
-        self, h: Annotated[int, integer("a non-negative integer", 0)] = 1, order: List | None = None
-    ) -> None:
+    def __init__(self, h: Annotated[int, integer("a non-negative integer", 0)] = 1, order: List | None = None) -> None:
         self.h, self.order = h, order
 
     @property
@@ -292,7 +290,8 @@ class LeaveBlockOut(Validation):
         count = problem.X.shape[0]
         times = np.arange(count) if self.order is None else arrays.to_numpy(self.order)
         if len(times) != count or any(map(is_missing, times)):
-            raise ValueError(f"LeaveBlockOut: order={shown(self.order)}: give one time per training row ({count} rows).")
+            what = f"LeaveBlockOut: order={shown(self.order)}"
+            raise ValueError(f"{what}: give one time per training row ({count} rows).")
         return np.argsort(times, kind="stable")
 
     def _trained(self, problem: Problem, parts: list[np.ndarray]) -> Problem:
