@@ -221,7 +221,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             The square kernel matrix for `kernels.Precomputed`. For a torch tensor or CuPy array all computations run on
             its device, and results are arrays of the same kind. A Dask array or dataframe is processed by its scheduler
             as in `fit_chunks`; only sums and a sample of the rows are returned to the client, and the per-row results
-            (`loo_residuals_`, `leverage_`, `weights_`, `loo_predictions_`) are lazy Dask arrays.
+            (`loo_residuals_`, `leverage_`, `weights_`, `loo_predictions_`) are lazy Dask arrays. With ``steps=()`` the
+            rows are returned, too, and workers multiply by the kernel matrix of a large dense model.
         y : array (n_samples,), or (n_samples, n_outputs) for regression
             Numbers for `LSSVR`, labels of any type for `LSSVC`.
         sample_weight : array (n_samples,) or None
