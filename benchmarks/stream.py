@@ -3,9 +3,12 @@
     python -m benchmarks.stream            2 and 4 million rows: five minutes on two cores
     python -m benchmarks.stream --quick    a twentieth of the rows
     python -m benchmarks.stream --memory 20000000 100000    the peak alone, of so many rows in chunks of that size
+    python -m benchmarks.stream --dense 4000 8000           products with the kernel matrix of so many rows alone
 
 d = 10, n = 500, kernel and C given. Memory is the peak of a fresh process, rows made on the fly in chunks of 100,000.
 Rows a second are by CPU time on one thread; those of Dask by the clock, with the rows persisted, in two rounds.
+Products are those of conjugate gradients for one vector: CPU seconds in this process, where the scheduler runs, and in
+two workers. The first product, which fills the matrix or sends the rows, is not counted.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from threadpoolctl import threadpool_limits
 from lssvm import LSSVR, kernels, sparsify
 
 from .jobs import peak
+
+PRODUCTS = 3
 
 
 def rows(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -68,11 +73,52 @@ def on_workers(count: int) -> None:
         report("Dask, two workers", lambda: model().fit(*parts))
 
 
+def dense(sizes: list[int]) -> None:
+    """CPU seconds per product with the kernel matrix: stored and computed, here and on two workers."""
+    from unittest import mock
+
+    from dask.distributed import Client, LocalCluster
+
+    from lssvm import arrays, cluster
+
+    def seconds(client: Client, product: Callable[[np.ndarray], np.ndarray], V: np.ndarray) -> tuple[float, float]:
+        """CPU seconds per product of this process and of the workers."""
+        product(V)
+        start, before = time.process_time(), sum(client.run(time.process_time).values())
+        for _ in range(PRODUCTS):
+            product(V)
+        own, workers = time.process_time() - start, sum(client.run(time.process_time).values()) - before
+        return own / PRODUCTS, workers / PRODUCTS
+
+    print(f"{'rows':>8} {'tiles':>5} {'stored':>9} {'on workers':>15} {'computed':>9} {'on workers':>15}")
+    with (
+        threadpool_limits(1),
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as processes,
+        Client(processes) as client,
+    ):
+        kernel = kernels.Matern(sigma=np.full(10, 5.0), nu=0.5, ard=True)
+        for size in sizes:
+            X, V = rows(size, 0)[0], np.random.default_rng(1).standard_normal((1, size))
+            line = []
+            K = kernel.fill(np.empty((size, size)), X, X, symmetric=True)
+            here = lambda V, K=K: arrays.symmetric_product(V, K)  # noqa: E731
+            for memory_of_workers, product in ((np.inf, here), (0.0, lambda V, X=X: kernel.dot(X, X, V.T).T)):
+                line.append(f"{seconds(client, product, V)[0]:9.3f}")
+                with mock.patch.object(cluster, "_worker_memory", lambda found=memory_of_workers: found):
+                    own, workers = seconds(client, cluster._tiled_product(kernel, X, X), V)
+                line.append(f"{own:6.3f} + {workers:6.3f}")
+            print(f"{size:>8,} {-(-size // cluster.TILE):>5}", *line, flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--memory", nargs=2, type=int, metavar=("ROWS", "CHUNK"), help="MiB at the peak of one fit")
+    parser.add_argument("--dense", nargs="+", type=int, metavar="ROWS", help="CPU seconds of products")
     arguments = parser.parse_args()
+    if arguments.dense:
+        dense(arguments.dense)
+        return
     if arguments.memory:
         model().fit_chunks(chunks(*arguments.memory))
         print(peak() / 2**20)

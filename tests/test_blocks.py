@@ -1,6 +1,7 @@
 """Leave-block-out against refits, and under autocorrelated errors."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
@@ -46,6 +47,22 @@ def test_h_of_zero_is_leave_one_out():
     assert blocks.path_.score == pytest.approx(LSSVR(kernels.RBF(1.0)).fit(t, y).path_.loo, rel=1e-4)
 
 
+@pytest.mark.parametrize("steps", [(), (sparsify.Given(np.linspace(0, 10, 9)[:, None]),)], ids=["dense", "basis"])
+def test_rows_in_another_order(steps):
+    """The choice is that for sorted rows, whatever the form of the times; rows of weight 0 are in their places."""
+    t, _, y = series(40, 1)
+    weights, mixed = 1.0 * (np.arange(40) % 9 > 0), np.random.default_rng(0).permutation(40)
+    kernel, days = kernels.RBF(sigma=2.0), pd.date_range("2024-01-01", periods=40)
+    expected = LSSVR(kernel, steps=[*steps, tune.LeaveBlockOut(4)]).fit(t, y, weights)
+    plain = LSSVR(kernel, steps=[*steps, tune.LeaveBlockOut(4)]).fit(t[mixed], y[mixed], weights[mixed])
+    assert abs(plain.path_.score / expected.path_.score - 1.0) > 0.01
+    for times in (pd.Series(days)[mixed], list(days.strftime("%Y-%m-%d")[mixed])):
+        step = tune.LeaveBlockOut(4, order=times)
+        model = LSSVR(kernel, steps=[*steps, step]).fit(t[mixed], y[mixed], weights[mixed])
+        assert model.path_.score == pytest.approx(expected.path_.score, rel=1e-6)
+        assert pytest.approx(expected.C_, rel=1e-3) == model.C_
+
+
 @pytest.mark.slow
 def test_test_error_under_autocorrelated_errors():
     wins = 0
@@ -76,5 +93,8 @@ def test_mistakes():
             LSSVR(steps=[tune.LeaveBlockOut(h)]).fit(t, y)
     with pytest.raises(ValueError, match=r"fewer than 2 of 60 rows are left: lower h"):
         LSSVR(steps=[tune.LeaveBlockOut(30)]).fit(t, y)
+    for order in (t[:5, 0], np.where(t[:, 0] > 3, np.nan, t[:, 0])):
+        with pytest.raises(ValueError, match=r"(?s)LeaveBlockOut: order=.*give one time per training row \(60 rows\)"):
+            LSSVR(steps=[tune.LeaveBlockOut(3, order)]).fit(t, y)
     with pytest.raises(ValueError, match="LeaveBlockOut: h refers to row numbers"):
         LSSVR(steps=[tune.LeaveBlockOut(3)]).fit_chunks([(t, y)])

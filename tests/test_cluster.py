@@ -1,5 +1,6 @@
 """Dask: the same bits as the same chunks in one process, whoever adds them and whoever dies."""
 
+import math
 import os
 import signal
 import time
@@ -10,7 +11,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from lssvm import LSSVC, LSSVR, arrays, cluster, diagnose, kernels, load, save, sparsify
+from lssvm import LSSVC, LSSVR, arrays, cluster, diagnose, kernels, load, problem, save, sparsify, system
 from lssvm.cluster import DaskChunks
 from lssvm.stream.sources import Chunks
 
@@ -231,6 +232,55 @@ def test_blocks_that_change_between_passes_are_refused(rows):
     assert np.isfinite(regressor(X).fit(drawn, dy).press_)
 
 
+# Dense models ---------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def iterative(monkeypatch):
+    """Dense models of so few rows are solved by conjugate gradients, and their kernel matrix has many tiles."""
+    for name in ("ITERATIVE_ROWS", "FACTORISED_ROWS"):
+        monkeypatch.setattr(problem.problem, name, 50)
+    monkeypatch.setattr(cluster, "TILE", 128)
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_products_of_conjugate_gradients(rows, stored, iterative, monkeypatch):
+    X, y, weight = (part[:400] for part in rows)
+    whole = LSSVR(kernels.RBF(2.0), C=10.0, steps=()).fit(X, y, weight)
+    coef, whole = whole.dual_coef_, whole.leave_one_out()
+    tiles = []
+
+    def tile(*arguments):
+        tiles.append(arguments[3:])
+        return _tile(*arguments)
+
+    _tile = cluster._tile
+    monkeypatch.setattr(cluster, "_tile", tile)
+    monkeypatch.setattr(cluster, "_worker_memory", lambda: math.inf if stored else 0.0)
+    with dask.config.set(scheduler="synchronous"):
+        lazy = LSSVR(kernels.RBF(2.0), C=10.0, steps=()).fit(*collections(X, y, weight))
+    assert_allclose(lazy.dual_coef_, coef, rtol=0, atol=1e-9 * np.abs(coef).max())
+    assert_allclose(lazy.loo_residuals_, whole.loo_residuals_, rtol=1e-6, atol=1e-9)
+    count = math.ceil(np.count_nonzero(weight) / 128)
+    if stored:
+        assert sorted(tiles) == [(number,) for number in range(count)]
+    else:
+        assert len(tiles) % count == 0
+        assert len(tiles) > 10 * count
+
+
+def test_one_fit_of_all_rows_after_a_search(rows, iterative):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    X, y, _ = (part[:120] for part in rows)
+    frame = pd.DataFrame(X, columns=list("abc")).assign(y=y[:, 0], up=y[:, 0] > y[:, 0].mean())
+    with dask.config.set(scheduler="synchronous"):
+        table = dd.from_pandas(frame, npartitions=3)
+        model = LSSVR(kernels.RBF(2.0), steps=[]).fit(table[["a", "b", "c"]], table["y"])
+        classes = LSSVC(kernels.RBF(2.0), C=1.0, steps=[]).fit(table[["a", "b", "c"]], table["up"])
+    whole = LSSVR(kernels.RBF(2.0), steps=[]).fit(frame[["a", "b", "c"]], frame["y"])
+    assert_allclose(model.C_, whole.C_, rtol=1e-6)
+    assert len(model.support_) == len(classes.support_) == 120
+    assert system.iterative.distributed.get() is None
+
+
 # A cluster of processes -----------------------------------------------------------------------------------------------
 def doomed(block, folder, reading, block_info=None):
     """Chunk 3 takes its worker with it the first time that it is read for the n-th pass."""
@@ -257,6 +307,31 @@ def test_a_killed_worker_changes_nothing(rows, tmp_path, reading):
     assert int((tmp_path / "reads").read_text()) == 4  # three passes, one of them twice
     assert np.array_equal(model.dual_coef_, expected.dual_coef_)
     assert model.press_ == expected.press_
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_worker_that_is_killed_between_products_changes_nothing(rows, stored, iterative, monkeypatch):
+    """Its tiles are computed again by the other one: the result has the same bits."""
+    X, y, weight = (part[:400] for part in rows)
+    model = LSSVR(kernels.RBF(2.0), C=10.0, steps=())
+    monkeypatch.setattr(cluster, "_worker_memory", lambda: math.inf if stored else 0.0)
+    compute, calls, whole = cluster._compute, [], clone(model).fit(X, y, weight)
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as workers, Client(workers) as client:
+        expected = clone(model).fit(*collections(X, y, weight))
+
+        def computed(node):
+            calls.append(node)
+            if len(calls) == 5:
+                os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+            return compute(node)
+
+        monkeypatch.setattr(cluster, "_compute", computed)
+        found = clone(model).fit(*collections(X, y, weight))
+    assert len(calls) > 5
+    assert np.array_equal(found.dual_coef_, expected.dual_coef_)
+    assert np.array_equal(found.loo_residuals_, expected.loo_residuals_)
+    assert_allclose(found.dual_coef_, whole.dual_coef_, rtol=0, atol=1e-9 * np.abs(whole.dual_coef_).max())
 
 
 @pytest.mark.slow

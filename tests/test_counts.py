@@ -115,6 +115,36 @@ def test_leave_one_out_is_exact_for_the_last_system_and_close_to_refits(loss, st
     assert_array_equal(model.loo_predictions_, y - model.loo_residuals_)
 
 
+@pytest.mark.parametrize("steps", [[], [sparsify.Given(X[:9])]], ids=["dense", "basis"])
+@LOSSES
+def test_groups_are_left_out_of_the_last_system(loss, steps):
+    groups, weights, y = np.arange(N) ** 2 // 5 % 7, EXPOSURE * (np.arange(N) % 9 > 0), TARGETS[loss]
+    model = LSSVR(**GIVEN, loss=loss, steps=steps).fit(X, y, weights, groups=groups)
+    step = model.fitted_.members[0].problem.working(np.log(model.predict(X))[:, None])
+    for group in range(7):
+        own = (groups == group) & (weights > 0)
+        rest = step.replace(weights=step.weights * ~own, row_groups=None).solve()
+        assert_allclose(loo_means(model, loss)[own], np.exp(rest.predict(X[own])[:, 0]), rtol=1e-8)
+    alone = fitted(loss, weights, steps=steps).predict_interval(NEW, 0.9, "jackknife+", groups=groups)
+    assert_allclose(model.predict_interval(NEW, 0.9, "jackknife+"), alone)
+
+
+@LOSSES
+def test_C_minimises_the_deviance_of_groups(loss):
+    groups, y = np.arange(N) // 4, TARGETS[loss]
+    model = LSSVR(kernels.RBF(), loss=loss).fit(X, y, groups=groups)
+    problem = model.fitted_.problem.normalised()[0]
+    criterion, alone = (
+        LooDeviance(one, one.spreads.values, Bunch(evaluations=0))
+        for one in (problem, problem.replace(row_groups=None))
+    )
+    best, *others = (Candidate(model.kernel_, factor * model.C_) for factor in (1.0, 0.7, 1.4))
+    assert criterion.value(best) < min(map(criterion.value, others))
+    single = LSSVR(model.kernel_, model.C_, loss=loss).fit(X, y)  # the prior is the same
+    means = [DEVIANCES[loss](y, loo_means(one, loss)) for one in (model, single)]
+    assert_allclose(criterion.value(best) - alone.value(best), 0.5 * N * math.log(means[0] / means[1]), rtol=1e-7)
+
+
 @LOSSES
 def test_weights_count_rows_and_units_change_nothing(loss):
     y, weights = TARGETS[loss], np.tile([0.0, 1.0, 2.0, 3.0], N // 4)
@@ -343,7 +373,5 @@ def test_what_is_refused_of_a_fitted_model():
         diagnose.c_path(model)
     with pytest.raises(ValueError, match="needs loss='squared'"):
         diagnose.coverage_path(model)
-    with pytest.raises(ValueError, match=r"groups are left out for the squared loss only.*write loss='squared'"):
-        LSSVR(**GIVEN, loss="poisson").fit(X, TARGETS["poisson"], groups=np.arange(N) // 2)
     with pytest.raises(ValueError, match="loss must be"):
         LSSVC(loss="poisson").fit(X, MEAN > 2)

@@ -1,16 +1,20 @@
 """Dask collections as a source of chunks: one task per chunk, then a tree of sums, on the user's scheduler.
 
 The whole computation is in the graph, so that results of a lost worker are recomputed, and the tree has a fixed shape,
-so that recomputed results are bitwise the same. Only sums and samples are returned to the client.
+so that recomputed results are bitwise the same. Only sums and samples are returned to the client. For dense models,
+the rows are returned to the client, and tiles of the kernel matrix stay on the workers.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
+import math
 import operator
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,8 +22,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import arrays
 from .stream.sources import SAMPLE_ROWS, add_all, groups
+from .system import iterative
 from .tables import kind_of, series_of
 
+TILE = 512  # The kernel matrix of a dense model is divided into tiles of this many rows.
+SPARE = 3.0  # Workers keep the tiles if they have this many times the memory of the kernel matrix.
 NO_WORKERS = 30.0  # After this many seconds without a running worker, a fit gives up.
 REMEDY = (
     "use smaller chunks (rechunk or repartition) or fewer threads per worker, which need less memory, or give the "
@@ -46,7 +53,8 @@ class DaskChunks:
             raise ValueError(f"The collections are divided differently ({counts} parts): repartition or rechunk them.")
         self.blocks = [(*parts, None)[:3] for parts in zip(*blocks, strict=True)]
         self.lengths = rows or (np.nan,) * len(self.blocks)
-        self._first = tuple(None if part is None else _meta(part) for part in (X, y, weight))
+        self.collections = X, y, weight
+        self._first = tuple(None if part is None else _meta(part) for part in self.collections)
 
     def first(self) -> tuple[Any, Any, Any]:
         """Return a chunk without rows or, if columns of text have to be interpreted, the first rows of a chunk."""
@@ -56,6 +64,18 @@ class DaskChunks:
         if any(kind_of(cells)[0] == "text" for cells in series_of(X) or ()):
             X = _compute(dask.delayed(_start)(self.blocks[0][0]))
         return X, y, weight
+
+    @contextmanager
+    def in_memory(self) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield X, y and the weights of all rows; meanwhile, workers multiply by kernel matrices of dense models."""
+        import dask
+
+        token = iterative.distributed.set(_tiled_product)
+        try:
+            with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+                yield dask.compute(*self.collections)
+        finally:
+            iterative.distributed.reset(token)
 
     def reduce(self, function: Callable[..., Any]) -> Any:
         import dask
@@ -84,6 +104,47 @@ class DaskChunks:
             _joined([part[place] for part in parts], self.lengths, shape, dtype)
             for place, (shape, dtype) in enumerate(kinds)
         ]
+
+
+def _tiled_product(kernel: Any, X: np.ndarray, points: np.ndarray) -> iterative.Product:
+    """Return V -> V K. Tiles of rows of K are kept by the workers if their memory suffices, else computed each time."""
+    import dask
+
+    shared = dask.delayed(functools.partial(_tile, kernel, X, points), traverse=False).persist()
+    call, numbers = dask.delayed(operator.call, pure=False), range(math.ceil(len(X) / TILE))
+    is_stored = SPARE * 8 * len(X) ** 2 <= _worker_memory()
+    tiles = dask.persist(*(call(shared, number) for number in numbers)) if is_stored else ()
+
+    def product(V: np.ndarray) -> np.ndarray:
+        coef = dask.delayed(np.ascontiguousarray(V.T), traverse=False)
+        parts = [call(arrays.matmul, tile, coef) for tile in tiles] or [call(shared, one, coef) for one in numbers]
+        return _compute(dask.delayed(np.concatenate, pure=False)(parts)).T
+
+    return product
+
+
+def _tile(kernel: Any, X: np.ndarray, points: np.ndarray, number: int, coef: np.ndarray | None = None) -> np.ndarray:
+    """Return some rows of the kernel matrix, or their product with coefficients."""
+    rows = X[number * TILE : (number + 1) * TILE]
+    return (
+        kernel.fill(np.empty((len(rows), len(points))), rows, points)
+        if coef is None
+        else kernel.dot(rows, points, coef)
+    )
+
+
+def _worker_memory() -> float:
+    """Return the memory of all workers, in bytes; 0 without a cluster."""
+    try:
+        from distributed import get_client
+
+        return get_client().run_on_scheduler(_count_memory)
+    except (ImportError, ValueError):
+        return 0.0
+
+
+def _count_memory(dask_scheduler: Any) -> float:
+    return float(sum(worker.memory_limit for worker in dask_scheduler.workers.values()))
 
 
 def _start(block: Any) -> Any:

@@ -183,6 +183,7 @@ def test_doubts_are_reported(folder):
         "or drop it with --drop day",
         "column 'smoker' contains 'Ja' and 'ja': are they the same? See --merge-text",
     ]
+    assert "'ja'" not in " ".join(planned(text, folder, merged=True)[2])
 
 
 def test_columns_that_number_the_rows_are_reported(folder, run):

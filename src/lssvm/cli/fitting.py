@@ -85,7 +85,7 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     source = open_table(data, **options)
     if parameters.get("loss") in LINKED:
         columns["task"] = columns["task"] or "regression"
-    roles, scans, remarks = plan(source, target, **columns)
+    roles, scans, remarks = plan(source, target, merged="merge_text" in parameters, **columns)
     for remark in remarks:
         say(remark)
     read = perf_counter()

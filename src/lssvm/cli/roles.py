@@ -182,6 +182,7 @@ def plan(
     categorical: Sequence[str] = (),
     group: str | None = None,
     time: str | None = None,
+    merged: bool = False,
 ) -> tuple[Roles, dict[str, ColumnScan], list[str]]:
     """Scan a table and decide on the roles of its columns; returns them, the scans, and messages about them."""
     groups, times = ([] if name is None else [name] for name in (group, time))
@@ -222,7 +223,7 @@ def plan(
         raise TableError("\n  ".join([f"{source.name}: {fault}.{source.hint}", *dropped]))
     remarks += dropped
     for name, is_text in {**({target: True} if labels else {}), **inputs}.items():
-        remarks += _doubts(source, name, scans[name], is_text)
+        remarks += _doubts(source, name, scans[name], is_text, merged and name != target)
     gaps = [f"{name!r} {scans[name].missing}" for name in inputs if scans[name].missing]
     remarks += [f"missing cells: {listed(gaps)}"] if gaps else []
     if scans[target].missing:
@@ -325,10 +326,11 @@ def _useless(name: str, column: ColumnScan) -> str:
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-def _doubts(source: Source, name: str, column: ColumnScan, is_text: bool) -> Iterator[str]:
+def _doubts(source: Source, name: str, column: ColumnScan, is_text: bool, merged: bool) -> Iterator[str]:
     """Yield possible mistakes in a column that is used; raise TableError for text in a column of numbers."""
     codes, drop = (f"{option} {shlex.quote(name)}" for option in ("--categorical", "--drop"))
-    start, remedy = f"column {name!r}", f"correct it, leave the cell empty, or use {codes} or {drop}"
+    start = f"column {name!r}"
+    remedy = f"correct it, leave the cell empty, or use --na TEXT (marks of missing cells), {codes} or {drop}"
     if not is_text:
         if column.odd:
             raise odd_cells(source.name, name, column.odd_values, remedy, column.odd)
@@ -350,7 +352,7 @@ def _doubts(source: Source, name: str, column: ColumnScan, is_text: bool) -> Ite
     groups: dict[str, list[str]] = {}
     for text in column.counts or ():
         groups.setdefault(" ".join(text.casefold().split()), []).append(text)
-    for group in filter(lambda group: len(group) > 1, groups.values()):
+    for group in () if merged else filter(lambda group: len(group) > 1, groups.values()):
         yield f"{start} contains {' and '.join(map(quoted, sorted(group)))}: are they the same? See --merge-text"
 
 

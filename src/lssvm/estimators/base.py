@@ -23,6 +23,7 @@ from ..losses import LOG_LINKS
 from ..problem import Problem, refit_stably, warn_of_rounding
 from ..rules import Effort, Flag, check_parameters
 from ..stream.sources import label_totals
+from ..system import iterative
 from ..tables import Column
 from ..tune import LeaveOneOut
 from ..tune.choose_C import warn_at_edge, warn_of_no_signal
@@ -220,7 +221,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             The square kernel matrix for `kernels.Precomputed`. For a torch tensor or CuPy array all computations run on
             its device, and results are arrays of the same kind. A Dask array or dataframe is processed by its scheduler
             as in `fit_chunks`; only sums and a sample of the rows are returned to the client, and the per-row results
-            (`loo_residuals_`, `leverage_`, `weights_`, `loo_predictions_`) are lazy Dask arrays.
+            (`loo_residuals_`, `leverage_`, `weights_`, `loo_predictions_`) are lazy Dask arrays. With ``steps=()`` the
+            rows are returned, too, and workers multiply by the kernel matrix of a large dense model.
         y : array (n_samples,), or (n_samples, n_outputs) for regression
             Numbers for `LSSVR`, labels of any type for `LSSVC`.
         sample_weight : array (n_samples,) or None
@@ -237,11 +239,15 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         -------
         self
         """
-        with followed(self, X=X, y=y, metadata={"sample_weight": sample_weight, "groups": groups}):
+        metadata = {"sample_weight": sample_weight, "groups": groups}
+        with followed(self, X=X, y=y, metadata=metadata), ExitStack() as stack:
             if arrays.is_dask(X):
                 if groups is not None:
                     raise TypeError("groups need rows in memory, but X is a Dask collection: use fit on an array.")
-                return self._fit_source(DaskChunks(X, y, sample_weight), "press")
+                source = DaskChunks(X, y, sample_weight)
+                if self.steps is None or len(self.steps):
+                    return self._fit_source(source, "press")
+                X, y, sample_weight = stack.enter_context(source.in_memory())
             table = replace(self._read(X, y, sample_weight), groups=groups)
             table = planning.with_best_scales(self, table)
             problems, is_stack = planning.plan(self, table)
@@ -275,8 +281,9 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
         """
         first = problems[0]
         if first.loss != "squared":
-            planning.check_loss(self, f"loss={first.loss!r}", "loss='squared'", grouped=first.row_groups is not None)
+            planning.check_loss(self, f"loss={first.loss!r}", "loss='squared'")
         last = progress.expect(lambda: len(problems) * planning.most_to_solve(problems[0]))
+        is_distributed = iterative.distributed.get() is not None  # leave-one-out is not deferred
         ready = planning.with_bases(problems, self.steps if steps is None else steps, is_default=self.kernel is None)
         if self.verbose:
             planning.announce(ready)
@@ -285,7 +292,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
             for place, problem in known.items():
                 chosen = self.C is None and problem.loss == "squared" and not ready[place].is_known
                 tuned = problem.replace(fitted=None) if chosen else None
-                fit = problem.solve(loo=LeaveOneOut.__name__ in problem.paths or problem.target is not None)
+                needs_loo = is_distributed or LeaveOneOut.__name__ in problem.paths or problem.target is not None
+                fit = problem.solve(loo=needs_loo)
                 problem, fit = refit_stably(problem, fit, planning.retuned)
                 describe(problem, fit)
                 targets, target = None if fit.loo_residuals is None else problem.y, problem.target

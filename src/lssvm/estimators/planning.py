@@ -336,7 +336,9 @@ def class_plan(model: Any, problem: Problem) -> tuple[tuple[str, ...], tuple[str
     if squares and (asked or problem.is_known or problem.robust is not None or ties or chooses or grouped):
         return None
     given, remedy = f"loss={model.loss!r}, coding={model.coding!r}", "loss='squared', coding='one-vs-rest'"
-    check_loss(model, given, remedy, grouped=grouped)
+    if grouped:
+        raise ValueError(f"groups are left out for the squared loss only, got {given}: write {remedy}, or no groups.")
+    check_loss(model, given, remedy)
     if problem.is_known:  # nothing is searched
         return (model.coding.replace("auto", "one-vs-rest"),), (model.loss.replace("auto", "squared"),)
     if squares and math.comb(problem.y.shape[1], 2) > MOST_PAIRS:
@@ -351,13 +353,11 @@ def tied_steps(model: Any) -> list[Any]:
     return [step for step in model.steps or () if getattr(step, "needs_squares", False)]
 
 
-def check_loss(model: Any, given: str, remedy: str, *, grouped: bool) -> None:
-    """Raise ValueError if another loss is combined with groups, robust weights or steps that need the squared one.
+def check_loss(model: Any, given: str, remedy: str) -> None:
+    """Raise ValueError if another loss is combined with robust weights or steps that need the squared one.
 
     `given` are the arguments that ask for such a loss, and `remedy` those to write instead.
     """
-    if grouped:
-        raise ValueError(f"groups are left out for the squared loss only, got {given}: write {remedy}, or no groups.")
     if model.robust is not None:
         raise ValueError(f"robust weights are defined for the squared loss only, got {given}: set robust=None.")
     for step in tied_steps(model):

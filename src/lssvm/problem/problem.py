@@ -244,6 +244,11 @@ class Problem(ProblemRecord):
         y = f + loss.slope(f) / curvature
         return self.replace(loss="squared", y=y, weights=self.weights * curvature[:, 0])
 
+    def without_groups(self, f: Array) -> Array:
+        """Return f_(G)(x) of each row without its group G, for f at the minimum: that of the last step."""
+        step = self.working(f[:, None])
+        return (step.y - step.solve().loo_residuals)[:, 0]
+
     def binary(self) -> BinaryProblem:
         """Return the problem of counts or positive targets for Newton's method; its targets should have mean 1."""
         y = self.y[:, 0]
@@ -259,7 +264,8 @@ class Problem(ProblemRecord):
         coef, xp = found.coef[:, None], arrays.namespace(found.coef)
         coef = arrays.take(coef, self.rows) if whitening is None else whitening.expand(coef)
         # a value that is too large for squares is not infinite
-        means = (unit * xp.exp(xp.clip(f, None, FAR / 2))[:, None] for f in (found.decision, found.loo))
+        f_loo = found.loo if self.row_groups is None else scaled.without_groups(found.decision)
+        means = (unit * xp.exp(xp.clip(f, None, FAR / 2))[:, None] for f in (found.decision, f_loo))
         residuals, loo = (self.y - mean for mean in means)
         intercept = xp.sum(coef[:0, :], axis=0) + found.intercept + math.log(unit)
         parts = (self.basis_points, coef, intercept, residuals, found.leverage, loo)
@@ -274,8 +280,9 @@ class Problem(ProblemRecord):
         rows, X, y, weights = self.positive_rows()
         points, available, is_fast = self.basis_points, arrays.memory(X) or math.inf, arrays.on_accelerator(X)
         can_factorise = self.dense_bytes <= (arrays.memory(X, free=True) or math.inf)
-        most = available / (20 if is_fast else 10)
-        K = self.columns(X, points, symmetric=True) if len(rows) ** 2 <= most else None
+        elsewhere = iterative.distributed.get()
+        is_stored = elsewhere is None and len(rows) ** 2 <= available / (20 if is_fast else 10)
+        K = self.columns(X, points, symmetric=True) if is_stored else None
 
         def block(picked: np.ndarray, columns: np.ndarray | None, out: Array = None) -> Array:
             if K is not None:
@@ -288,6 +295,7 @@ class Problem(ProblemRecord):
         def product(V: Array, *, single: bool = False) -> Array:
             return self.kernel.dot(X, points, V.T, single=single).T if K is None else arrays.symmetric_product(V, K)
 
+        times = product if elsewhere is None else elsewhere(self.kernel, X, points)
         xp, quick = arrays.namespace(X), partial(product, single=True) if is_fast and K is None else None
         diagonal = arrays.take(self.kernel.diagonal(self.X), rows) if K is None else xp.linalg.diagonal(K)
         diagonal = xp.clip(diagonal, 0.0, None)  # the user's own matrix may be indefinite
@@ -297,7 +305,7 @@ class Problem(ProblemRecord):
         _, factor = iterative.randomly_pivoted(block, diagonal, rank, floor, np.random.RandomState(0))
         order = np.searchsorted(rows, self.rows_by_content) if loo else None
         checked = None if order is None else order[: iterative.CHECKED]
-        found = iterative.solve(product, factor, y, weights, 1.0 / C, checked, quick)
+        found = iterative.solve(times, factor, y, weights, 1.0 / C, checked, quick)
         del factor  # leave-one-out needs the memory
         if found is None:
             return None

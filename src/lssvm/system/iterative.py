@@ -14,8 +14,10 @@ A few s_i follow from right-hand sides e_i; all of them are estimated from near 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +40,8 @@ CENTRES = 64, 4  # An accelerator has so many centres at a time, and computes K 
 
 Product = Callable[[Array], Array]
 Block = Callable[[np.ndarray, np.ndarray | None, Array], Array]
+# Returns the product with the kernel matrix of rows X and their basis points, if it is not computed here.
+distributed: ContextVar[Callable[[Any, Any, Any], Product] | None] = ContextVar("lssvm_product", default=None)
 
 
 # The factor -----------------------------------------------------------------------------------------------------------

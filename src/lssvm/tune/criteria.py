@@ -6,6 +6,7 @@ All are negative log likelihoods of the leave-one-out predictions of a sample of
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,8 @@ class LooDeviance(LooError):
         problem = self.problem.replace(kernel=candidate.kernel, C=candidate.C)
         (inputs, whitening), binary = problem.binary_inputs(), problem.binary()
         fit = binary.solve(inputs, dual=whitening is None, inverse=inverse)
+        if problem.row_groups is not None:
+            fit = replace(fit, loo=problem.without_groups(fit.decision))
         mean = float(self.weights @ binary.loss.value(fit.loo) / self.weights.sum()) or EPS
         if not 0.0 < mean < math.inf:
             raise NumericalError("The leave-one-out deviance is not positive and finite.")

@@ -15,6 +15,7 @@ from ..kernels import Kernel
 from ..problem import Factor, Problem, Step, held_out_rows
 from ..progress import counted
 from ..rules import List, Rule, Seed, integer, open_share, shown
+from ..tables import is_missing
 from .choose_C import best_C, mean_loss
 from .leave_one_out import as_requested, tuned
 
@@ -245,6 +246,8 @@ class LeaveBlockOut(Validation):
     h : int
         Number of rows left out on either side of the row that is predicted: the distance beyond which errors are nearly
         uncorrelated. 0 is leave-one-out.
+    order : array or None
+        The time of every row, as numbers, dates or text that sorts by time. None: the rows are in the order of time.
 
     Notes
     -----
@@ -264,8 +267,8 @@ class LeaveBlockOut(Validation):
     True
     """
 
-    def __init__(self, h: Annotated[int, integer("a non-negative integer", 0)] = 1) -> None:
-        self.h = h
+    def __init__(self, h: Annotated[int, integer("a non-negative integer", 0)] = 1, order: List | None = None) -> None:
+        self.h, self.order = h, order
 
     @property
     def by_row(self) -> str:
@@ -282,8 +285,21 @@ class LeaveBlockOut(Validation):
             )
         return parts
 
+    def _by_time(self, problem: Problem) -> np.ndarray:
+        """Return the row numbers in the order of time."""
+        count = problem.X.shape[0]
+        times = np.arange(count) if self.order is None else arrays.to_numpy(self.order)
+        if len(times) != count or any(map(is_missing, times)):
+            what = f"LeaveBlockOut: order={shown(self.order)}"
+            raise ValueError(f"{what}: give one time per training row ({count} rows).")
+        return np.argsort(times, kind="stable")
+
+    def _trained(self, problem: Problem, parts: list[np.ndarray]) -> Problem:
+        return problem if self.order is None else problem.subset(self._by_time(problem))
+
     def _residuals(self, problem: Problem, factor: Factor, values: Sequence[float], parts: list[np.ndarray]) -> Any:
-        return [block_residuals(factor, C, self.h) for C in values]
+        places = np.argsort(self._by_time(problem)[factor.problem.rows])  # of the rows as given
+        return [block_residuals(factor, C, self.h)[places] for C in values]
 
 
 def block_residuals(factor: Factor, C: float, h: int) -> np.ndarray:

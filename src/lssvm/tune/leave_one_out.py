@@ -201,7 +201,8 @@ def least_deviance(problem: Problem, start: Problem, on_all_rows: bool) -> Probl
     on_host = {name: arrays.to_numpy(array) for name, array in given.items() if array is not None}
     whole = in_memory(requested.replace(**on_host).subset(requested.rows).normalised()[0])
     spread, best, limits = problem.spreads.values, Candidate(start.kernel, start.C or 1.0), constants(problem.effort)
-    if requested.kernel.is_free:
+    by_gradient = requested.kernel.is_free and whole.row_groups is None
+    if by_gradient:
         sample = part_of(whole.with_basis(), limits.dense_stage, None)
         many = chosen_widths(start) > 0
         criterion, kernel, size = LooDeviance(sample, spread, record), requested.kernel, problem.spreads.varying_inputs
@@ -214,7 +215,7 @@ def least_deviance(problem: Problem, start: Problem, on_all_rows: bool) -> Probl
         found = [WidthSearch(criterion, kernel, one, many=many).minimise(limits.few_iterations) for one in starts]
         best = min(found, key=error)
         record.plan.append(f"widths and C by the deviance of {len(sample.rows)} rows")
-    if on_all_rows and not (requested.kernel.is_free and whole.is_dual and len(whole.rows) <= limits.dense_stage):
+    if on_all_rows and not (by_gradient and whole.is_dual and len(whole.rows) <= limits.dense_stage):
         best = with_nearby_C(LooDeviance(whole, spread, record), best, moves=4)
         record.plan.append(f"C by the deviance of {len(whole.rows)} rows")
     record.update(C=best.C, widths=[arrays.to_numpy(leaf.sigma) for leaf in best.kernel.leaves])
