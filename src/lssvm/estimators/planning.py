@@ -22,7 +22,7 @@ from ..losses import LOSSES, NUMBER_LOSSES
 from ..problem import CHECKED_ROWS, Problem, Step
 from ..progress import counted, work, write
 from ..robust import WeightFunction, as_weight_function
-from ..rules import List, Rule, number, one_of, shown
+from ..rules import List, Rule, as_array, number, one_of, shown
 from ..sparsify import Given, Random
 from ..tables import Column, Columns
 from ..targets import NAMES, TargetScale, target_scale
@@ -44,7 +44,7 @@ CLASS_SYSTEMS = 10  # Losses other than squares need this many systems.
 CLASS_BASIS = (300, 3000)  # The basis of a classifier has at least and at most this many points.
 LONG = 30.0  # With verbose=1, fits that may take more seconds are described before they begin.
 GRADIENT_WORK = 270.0  # Conjugate gradients with leave-one-out take 90 to 270 ns per element of the kernel matrix.
-MOST_POINTS = 2000  # Counts and positive targets have at most this many, if a dense model cannot be factorised.
+MOST_POINTS = 2000  # of counts and positive targets, if a dense model cannot be factorised, and with monotonic_cst
 BASIS_SIZE = 500  # partial_fit and fit_chunks with steps=None: number of basis rows
 
 # The kernel of classifiers (True) and of regression for kernel=None: widths per column are tried, and for regression
@@ -71,6 +71,12 @@ def are_weights(value: Any) -> bool:
     return isinstance(value, Mapping) and all(isinstance(w, real) and 0 <= w < 1e100 for w in value.values())
 
 
+def are_signs(value: Any) -> bool:
+    """Return whether this is a dict, or a list or array, of -1, 0 and 1."""
+    found = as_array(list(value.values()) if isinstance(value, Mapping) else value)
+    return found.ndim == 1 and found.dtype.kind in "iuf" and bool(np.isin(found, (-1, 0, 1)).all())
+
+
 KernelFunction = Annotated[Kernel | Callable[[Array, Array], Array], Rule("a kernel", as_kernel, objects=True)]
 Steps = Annotated[
     Sequence[Callable[[Problem], Problem]], Rule(f"a list of at most {MOST_STEPS} steps", are_steps, objects=True)
@@ -91,6 +97,9 @@ Verbosity = Annotated[
 Coding = Annotated[str, one_of("auto", *CODINGS)]
 LossName = Annotated[str, one_of("auto", *LOSSES)]
 NumberLoss = Annotated[str, one_of(*NUMBER_LOSSES)]
+Monotonic = Annotated[
+    Any, Rule("a dict of columns with 1 (increasing), -1 (decreasing) or 0, or one of these per column", are_signs)
+]
 Target = Annotated[
     Any,
     one_of("auto", "identity", *NAMES)
@@ -123,6 +132,9 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
     shared = {"robust": robust, "classification": classification, "groups": groups, "effort": float(model.effort)}
     shared["loss"] = "squared" if classification else model.loss
     problem = Problem(kernel, X, table.targets, weights, C=C, asked=(kernel, C), **shared)
+    if getattr(model, "monotonic_cst", None) is not None:
+        signs = monotonic_signs(model.monotonic_cst, problem, table, chunked=chunked)
+        problem = problem.replace(monotonic=signs)
     if table.groups is not None:
         problem = problem.replace(row_groups=fold_labels(table.groups, problem, "groups"))
     given = (model.kernel, C, model.steps, robust)
@@ -142,6 +154,40 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
         y = arrays.to_numpy(problem.y)
         problems = on_scale(problems, target_scale(target, y, problem.rows))
     return problems, kernel.is_stack
+
+
+def monotonic_signs(given: Any, problem: Problem, table: Table, *, chunked: bool) -> np.ndarray | None:
+    """Return the signs of `monotonic_cst` for the encoded columns; None if all are 0."""
+    layout, columns = table.layout, table.layout.columns
+    named = layout.names if columns is None else [column.name for column in columns.columns]
+    names, signs = list(range(layout.n_features) if named is None else named), np.zeros(layout.n_features, dtype=int)
+    if isinstance(given, Mapping):
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise ValueError(f"monotonic_cst names {unknown[0]!r}, which is not a column of X: give one of {names!r}.")
+        signs[[names.index(name) for name in given]] = list(given.values())
+    elif np.shape(given) == signs.shape:
+        signs[:] = given
+    else:
+        raise ValueError(f"monotonic_cst has {len(given)} values, but X has {len(signs)} columns: give one per column.")
+    if not signs.any():
+        return None
+    kinds = [] if columns is None else [own.kind if not own.cycles else "time with cycles" for own in columns.columns]
+    for name, kind, sign in zip(names, kinds, signs, strict=False):
+        if sign and kind not in ("number", "ranks", "time"):
+            raise ValueError(f"monotonic_cst: column {name!r} is a {kind}, which has no order: convert it to numbers.")
+    refused = {
+        "a precomputed kernel, which has no columns: give a kernel of the columns": problem.kernel.is_precomputed,
+        f"loss={problem.loss!r}: use loss='squared', with target='log' for positive targets": problem.loss != "squared",
+        f"{problem.y.shape[1]} targets: fit one model for each": problem.y.shape[1] > 1,
+        "fits on chunks: use fit": chunked,
+        "arrays on a device: convert X to NumPy": not arrays.is_numpy(problem.X),
+    }
+    for reason in [reason for reason, applies in refused.items() if applies]:
+        raise ValueError(f"monotonic_cst does not support {reason}.")
+    signs = signs[layout.sources]
+    signs[np.flatnonzero(np.diff(layout.sources) == 0) + 1] = 0  # indicators of missing cells
+    return signs
 
 
 def on_scale(problems: Sequence[Problem], scale: TargetScale) -> list[Problem]:
@@ -275,6 +321,8 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
             ready = [own.with_basis(own.rows_by_content[:MOST_POINTS]) for own in ready]
         return [own.replace(loss=first.loss, y=first.y, weights=first.weights) for own in ready]
     first = problems[0] if dense else Random(random_state=0)(problems[0])
+    if first.monotonic is not None and first.basis_size > MOST_POINTS:
+        first = first.with_basis(first.rows_by_content[:MOST_POINTS])
     if first.is_known and len(problems) > 1:
         first = first.replace(fitted=first.solve())
     scaled = [problem for problem in problems if problem.target is not problems[0].target]
