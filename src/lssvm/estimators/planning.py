@@ -33,6 +33,7 @@ from ..tune.input_scales import is_better_scaled, long_tail_scales
 from ..tune.leave_one_out import most_to_tune, tuned
 from .layout import Table
 
+ORDERED = ("number", "ranks", "time")  # columns that may have an order constraint
 MOST_STEPS = 100  # of a fit
 FULL_PORTFOLIO = 1000  # rows up to which the default stack has all its members
 MOST_WORK = 3e11  # largest sum of rows * n^2 over the members of the default stack, n points each: about 70 seconds
@@ -158,36 +159,30 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
 
 def monotonic_signs(given: Any, problem: Problem, table: Table, *, chunked: bool) -> np.ndarray | None:
     """Return the signs of `monotonic_cst` for the encoded columns; None if all are 0."""
-    layout, columns = table.layout, table.layout.columns
-    named = layout.names if columns is None else [column.name for column in columns.columns]
-    names, signs = list(range(layout.n_features) if named is None else named), np.zeros(layout.n_features, dtype=int)
-    if isinstance(given, Mapping):
-        unknown = [name for name in given if name not in names]
-        if unknown:
-            raise ValueError(f"monotonic_cst names {unknown[0]!r}, which is not a column of X: give one of {names!r}.")
-        signs[[names.index(name) for name in given]] = list(given.values())
-    elif np.shape(given) == signs.shape:
-        signs[:] = given
-    else:
-        raise ValueError(f"monotonic_cst has {len(given)} values, but X has {len(signs)} columns: give one per column.")
+    layout = table.layout
+    columns = [Column(name) for name in range(layout.n_features)] if layout.columns is None else layout.columns.columns
+    names = [own.name for own in columns] if layout.names is None else layout.names.tolist()
+    unknown = [name for name in given if name not in names] if isinstance(given, Mapping) else []
+    if unknown or not (isinstance(given, Mapping) or len(given) == len(names)):
+        what = f"names {unknown[0]!r}" if unknown else f"has {len(given)} values"
+        raise ValueError(f"monotonic_cst {what}, but the {len(names)} columns of X are {shown(names)}: write these.")
+    signs = np.array([given.get(name, 0) for name in names] if isinstance(given, Mapping) else given, dtype=int)
     if not signs.any():
         return None
-    kinds = [] if columns is None else [own.kind if not own.cycles else "time with cycles" for own in columns.columns]
-    for name, kind, sign in zip(names, kinds, signs, strict=False):
-        if sign and kind not in ("number", "ranks", "time"):
-            raise ValueError(f"monotonic_cst: column {name!r} is a {kind}, which has no order: convert it to numbers.")
     refused = {
-        "a precomputed kernel, which has no columns: give a kernel of the columns": problem.kernel.is_precomputed,
+        "precomputed kernels, which have no columns: give a kernel of the columns": problem.kernel.is_precomputed,
         f"loss={problem.loss!r}: use loss='squared', with target='log' for positive targets": problem.loss != "squared",
         f"{problem.y.shape[1]} targets: fit one model for each": problem.y.shape[1] > 1,
         "fits on chunks: use fit": chunked,
         "arrays on a device: convert X to NumPy": not arrays.is_numpy(problem.X),
     }
+    for name, own, sign in zip(names, columns, signs, strict=True):
+        kind = own.kind + " with cycles" * bool(own.cycles)
+        refused[f"a {kind} (column {name!r}): convert it to numbers"] = sign and kind not in ORDERED
     for reason in [reason for reason, applies in refused.items() if applies]:
         raise ValueError(f"monotonic_cst does not support {reason}.")
-    signs = signs[layout.sources]
-    signs[np.flatnonzero(np.diff(layout.sources) == 0) + 1] = 0  # indicators of missing cells
-    return signs
+    is_first = np.diff(layout.sources, prepend=-1) > 0  # others are indicators of missing cells
+    return signs[layout.sources] * is_first
 
 
 def on_scale(problems: Sequence[Problem], scale: TargetScale) -> list[Problem]:

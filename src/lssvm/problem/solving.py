@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -15,7 +16,7 @@ from ..arrays import EPS, Array
 from ..coding import pair_rows
 from ..kernels import Kernel
 from ..losses import LOSSES, Loss
-from ..system import Binary, BinaryProblem, Primal, block_of
+from ..system import Binary, BinaryProblem, block_of
 from .problem import ITERATIVE_ROWS, Problem, check_memory
 from .record import Fit
 from .whitening import LOST_DIGITS, independent_rows, lacks_dimensions
@@ -29,6 +30,7 @@ NOT_CONVERGED = 1e-6  # If it is this far above its minimum, a warning is issued
 # Order constraints, in standard deviations of the targets
 FALL = 1e-9  # A larger fall along a line becomes a constraint.
 LARGEST_FALL = 1e-6  # No larger one is left on the lines that are checked last.
+SHORT = 1e-4  # Slopes over shorter steps, relative to the longest one, may be rounding errors.
 LINES, PLACES = 64, 32  # of a sample: lines through rows, as many through other points, and their places
 DENSE_PLACES = 4000  # of the only line, if no other column varies
 CHECKED_LINES = 500  # At least this many lines through rows, or all rows, pass in the end.
@@ -115,31 +117,34 @@ def fit_monotonic(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
     if problem.monotonic is None:
         return problem, fit
     if problem.reduced or problem.coefficients is not None or problem.is_iterative():
-        what = "a dense model of so many rows" if problem.is_iterative() else "steps that set coefficients"
-        remedy = "choose a basis, e.g. steps=[lssvm.sparsify.Random(1000)]"
-        raise ValueError(f"monotonic_cst cannot be combined with {what}: {remedy}.")
+        what = (
+            "a basis of more than 15,000 rows, or a step that sets the coefficients or uses columns of the KKT system"
+        )
+        raise ValueError(f"monotonic_cst does not support {what}: write e.g. steps=[lssvm.sparsify.Random(1000)].")
     X, points, spread = problem.X[problem.rows_by_content], problem.basis_points, float(np.std(problem.y[problem.rows]))
     columns = np.flatnonzero(problem.monotonic * np.ptp(X, axis=0))
     if not len(columns) or spread == 0.0:
         return problem, fit
     if problem.is_dual:
         check_memory(len(X), 4, X)
-    weighted = problem.replace(weights=fit.weights, C=fit.C, robust=None)
-    factor = weighted.factorise_primal(fit.C)
-    primal, whitening = factor.system, factor.whitening
-    assert isinstance(primal, Primal)
-    assert whitening is not None
+    factor = problem.replace(weights=fit.weights, C=fit.C, robust=None).factorise_primal(fit.C)
+    primal: Any = factor.system
+    whitening: Any = factor.whitening
     steps, start = whitening.steps(primal.R), primal.projected()[:, 0]
     u, size, normals = start, float(np.linalg.norm(start)), np.empty((0, len(start)))
     ties, draw, passed = np.empty((0, 2, X.shape[1])), np.random.RandomState(0), 0
+    flattest = dict.fromkeys(columns, X[:0])
     for number in range(SAMPLES):
         column, first = columns[number % len(columns)], LINES * (number // len(columns))
-        lines = _lines(X, column, problem.inputs, ties, draw, first)[:, :: problem.monotonic[column]]
-        K, worst = problem.kernel.evaluate(lines.reshape(-1, X.shape[1]), points), None
+        near = np.vstack([ties.mean(axis=1), flattest[column]])
+        lines = _lines(X, column, problem.inputs, near, draw, first)[:, :: problem.monotonic[column]]
+        K, worst = problem.kernel.evaluate(lines.reshape(-1, X.shape[1]), points), -1.0
         for _ in range(ROUNDS):
             f = K @ whitening.expand(arrays.solve_lower(primal.R.T, u[:, None], transpose=True))
             f = f.reshape(lines.shape[:2])
-            worst = float(np.max(np.maximum.accumulate(f, axis=1) - f)) if worst is None else worst
+            worst = (
+                float(np.max(np.maximum.accumulate(f, axis=1) - f)) if worst < 0.0 else worst
+            )  # before the first one
             falls = np.pad(np.diff(f, axis=1) < 0.0, ((0, 0), (1, 1)))
             line, top = np.nonzero(falls[:, 1:] & ~falls[:, :-1])
             bottom = np.nonzero(falls[:, :-1] & ~falls[:, 1:])[1]
@@ -148,13 +153,17 @@ def fit_monotonic(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
             new = new[depth[new] > FALL * spread + 100.0 * EPS * np.abs(f).max()]
             if not len(new):
                 break
-            lower, upper = lines[line[new], top[new]], lines[line[new], bottom[new]]
-            across = whitening.columns(steps, upper) - whitening.columns(steps, lower)
+            pairs = np.stack([lines[line[new], top[new]], lines[line[new], bottom[new]]], axis=1)
+            across = whitening.columns(steps, pairs[:, 1]) - whitening.columns(steps, pairs[:, 0])
             normals = np.vstack([normals, across / np.linalg.norm(across, axis=1)[:, None]])
-            ties = np.concatenate([ties, np.stack([lower, upper], axis=1)])
+            ties = np.concatenate([ties, pairs])
             multipliers = scipy.optimize.nnls(normals.T, -start / size, maxiter=30 * len(normals))[0]
             u = start + size * (multipliers @ normals)
             normals, ties = normals[multipliers > 0.0], ties[multipliers > 0.0]
+        step = np.abs(np.diff(lines[:, :, column], axis=1))
+        slope = np.diff(f, axis=1) / (step + SHORT * step.max())
+        line = np.argsort(slope.min(axis=1), kind="stable")[:LINES]
+        flattest[column] = lines[line, np.argmin(slope[line], axis=1)]
         passed = passed + 1 if worst <= LARGEST_FALL * spread else 0
         if passed >= len(columns) * math.ceil(min(len(X), CHECKED_LINES, LINES * len(lines) - LINES + 1) / LINES):
             break
@@ -169,37 +178,36 @@ def fit_monotonic(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
 
 
 def _lines(
-    X: np.ndarray, column: int, inputs: np.ndarray, ties: np.ndarray, draw: np.random.RandomState, first: int
+    X: np.ndarray, column: int, inputs: np.ndarray, near: np.ndarray, draw: np.random.RandomState, first: int
 ) -> np.ndarray:
     """Return points (lines, places, columns) along a column, sorted by it, over the range of the rows X.
 
-    Lines go through rows, from the `first` one on, through other points of the range and past ties. `inputs` are the
-    numbers of the inputs that columns encode; those of several columns (a category, a missing cell) are those of a row.
+    Lines go through rows, from the `first` one on, through other points of the range and past the points `near`.
+    `inputs` are the numbers of the inputs that columns encode; those of several columns (categories, missing cells) are
+    those of a row.
     """
     low, span, own = X.min(axis=0), np.ptp(X, axis=0), inputs == inputs[column]
+    base, share = (
+        X[:1],
+        np.append(np.linspace(0.0, 1.0, DENSE_PLACES), (X[:, column] - low[column]) / span[column])[None],
+    )
     if span[~own].any():
-        places, alone = (np.arange(PLACES) + draw.uniform(size=(2 * LINES, PLACES))) / PLACES, np.bincount(inputs) == 1
-        free = np.flatnonzero(alone[inputs])
+        free, size = np.flatnonzero(np.bincount(inputs)[inputs] == 1), (2 * LINES, PLACES)
         base = X[np.append(np.arange(first, first + LINES), draw.randint(len(X), size=LINES)) % len(X)]
         for other in free:  # the ends of the range are likelier
-            share = np.sin(0.5 * np.pi * draw.uniform(size=LINES)) ** 2
-            base[LINES:, other] = np.quantile(X[:, other], share)
-        if len(ties):
-            near = ties.mean(axis=1)[draw.randint(len(ties), size=2 * LINES)]
-            step = draw.choice([-1.0, 1.0], (2 * LINES, PLACES)) * 10.0 ** draw.uniform(-5.0, 0.0, (2 * LINES, PLACES))
-            places = np.vstack([places, (near[:, [column]] - low[column]) / span[column] + step])
-            size = 10.0 ** draw.uniform(-4.0, -0.5, (2 * LINES, 1)) * draw.normal(size=(2 * LINES, len(free)))
-            near[:, free] = np.clip(near[:, free] + size * span[free], low[free], (low + span)[free])
+            base[LINES:, other] = np.quantile(X[:, other], np.sin(0.5 * np.pi * draw.uniform(size=LINES)) ** 2)
+        share = (np.arange(PLACES) + draw.uniform(size=size)) / PLACES
+        if len(near):
+            near = near[draw.randint(len(near), size=len(base))]
+            step = draw.choice([-1.0, 1.0], size) * 10.0 ** draw.uniform(-5.0, 0.0, size)
+            share = np.vstack([share, (near[:, [column]] - low[column]) / span[column] + step])
+            move = 10.0 ** draw.uniform(-4.0, -0.5, (len(near), 1)) * draw.normal(size=(len(near), len(free)))
+            near[:, free] = np.clip(near[:, free] + move * span[free], low[free], (low + span)[free])
             base = np.vstack([base, near])
-    else:
-        base, places = (
-            X[:1],
-            np.append(np.linspace(0.0, 1.0, DENSE_PLACES), (X[:, column] - low[column]) / span[column])[None],
-        )
-    places = np.sort(np.clip(np.pad(places, ((0, 0), (1, 1)), constant_values=(0.0, 1.0)), 0.0, 1.0), axis=1)
-    lines = np.repeat(base[:, None], places.shape[1], axis=1)
+    share = np.sort(np.clip(np.pad(share, ((0, 0), (1, 1)), constant_values=(0.0, 1.0)), 0.0, 1.0), axis=1)
+    lines = np.repeat(base[:, None], share.shape[1], axis=1)
     lines[:, :, own] = 0.0  # no line is that of missing cells
-    lines[:, :, column] = low[column] + span[column] * places
+    lines[:, :, column] = low[column] + span[column] * share
     return lines
 
 
