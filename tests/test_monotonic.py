@@ -173,6 +173,16 @@ def test_columns_by_name_and_missing_cells(data):
     assert np.max(np.maximum.accumulate(f, axis=1) - f) <= 1e-6 * np.std(y)
 
 
+def test_the_report_and_inspect_name_the_constraints(model, tmp_path):
+    from lssvm.cli.models import model_facts
+    from lssvm.report import to_html
+
+    words = "increasing in x0, decreasing in x1"
+    assert model_facts(model)["constraints"] == words
+    to_html(model, tmp_path / "report.html")
+    assert words in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
 def test_files_keep_the_active_set(data, model, tmp_path):
     X, _ = data
     save(model, tmp_path / "model.lssvm")
