@@ -177,7 +177,7 @@ def test_the_report_and_inspect_name_the_constraints(model, tmp_path):
     from lssvm.cli.models import model_facts
     from lssvm.report import to_html
 
-    words = "increasing in x0, decreasing in x1"
+    words = "increasing in column 0, decreasing in column 1"
     assert model_facts(model)["constraints"] == words
     to_html(model, tmp_path / "report.html")
     assert words in (tmp_path / "report.html").read_text(encoding="utf-8")
