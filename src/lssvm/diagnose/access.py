@@ -77,6 +77,18 @@ def member_words(model: Any) -> list[str]:
     return [f"{weight:.3f} {kernel_words(member.kernel_)}{scale_words(member)}" for member, weight in members(model)]
 
 
+def order_words(model: Any) -> str:
+    """Return the order constraints of a model, in words; "" if there are none."""
+    fitted, words = model.fitted_, {1: "increasing in", -1: "decreasing in"}
+    problem, names = fitted.members[0].problem, feature_names(model)
+    signs = (
+        []
+        if problem is None or problem.monotonic is None
+        else zip(fitted.layout.sources, problem.monotonic, strict=True)
+    )
+    return ", ".join(f"{words[sign]} {names[source]}" for source, sign in signs if sign)
+
+
 def scale_words(model: Any) -> str:
     """Return the scale of the targets that a single model approximates, after the words for its kernel."""
     scale = model.fitted_.target

@@ -294,7 +294,8 @@ def _with_constant(problem: Problem, mask: np.ndarray) -> Problem:
     medians = np.median(arrays.to_numpy(arrays.take(problem.X, problem.rows)), axis=0)
     kept, added = (arrays.like(row[None, :], problem.X) for row in (1.0 - mask, medians * mask))
     points = None if problem.points is None else problem.points * kept + added
-    return problem.replace(X=problem.X * kept + added, points=points)
+    ties = None if problem.ties is None else tuple(ends * kept + added for ends in problem.ties)
+    return problem.replace(X=problem.X * kept + added, points=points, ties=ties)
 
 
 def _loo(kept: Kept, problem: Problem) -> np.ndarray:

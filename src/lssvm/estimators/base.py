@@ -20,7 +20,7 @@ from ..arrays import Array, ArrayLike
 from ..cluster import DaskChunks, lazily
 from ..kernels import Additive
 from ..losses import LOG_LINKS
-from ..problem import Problem, refit_stably, warn_of_rounding
+from ..problem import Problem, fit_monotonic, refit_stably, warn_of_rounding
 from ..rules import Effort, Flag, check_parameters
 from ..stream.sources import label_totals
 from ..system import iterative
@@ -295,6 +295,8 @@ class BaseLSSVM(CallbackSupportMixin, BaseEstimator):
                 needs_loo = is_distributed or LeaveOneOut.__name__ in problem.paths or problem.target is not None
                 fit = problem.solve(loo=needs_loo)
                 problem, fit = refit_stably(problem, fit, planning.retuned)
+                if problem.monotonic is not None:
+                    problem, fit = fit_monotonic(problem, fit)
                 describe(problem, fit)
                 targets, target = None if fit.loo_residuals is None else problem.y, problem.target
                 if target is not None:

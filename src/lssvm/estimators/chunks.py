@@ -43,6 +43,8 @@ def adds_chunks(model: BaseLSSVM) -> bool:
     if isinstance(weights, str):
         reason = "as the class frequencies of later chunks are not known: give a dict, or use fit or fit_chunks."
         refused.append(f"class_weight={weights!r}, {reason}")
+    if getattr(model, "monotonic_cst", None) is not None:
+        refused.append("monotonic_cst, which needs all rows at once: use fit.")
     target, fitted = getattr(model, "target", "auto"), vars(model).get("fitted_")
     if target not in ("auto", "identity") or (fitted is not None and fitted.target is not None):
         refused.append("targets on another scale, which follows from all rows: use fit, or target='identity'.")

@@ -22,7 +22,7 @@ from ..losses import LOSSES, NUMBER_LOSSES
 from ..problem import CHECKED_ROWS, Problem, Step
 from ..progress import counted, work, write
 from ..robust import WeightFunction, as_weight_function
-from ..rules import List, Rule, number, one_of, shown
+from ..rules import List, Rule, as_array, number, one_of, shown
 from ..sparsify import Given, Random
 from ..tables import Column, Columns
 from ..targets import NAMES, TargetScale, target_scale
@@ -33,6 +33,7 @@ from ..tune.input_scales import is_better_scaled, long_tail_scales
 from ..tune.leave_one_out import most_to_tune, tuned
 from .layout import Table
 
+ORDERED = ("number", "ranks", "time")  # columns that may have an order constraint
 MOST_STEPS = 100  # of a fit
 FULL_PORTFOLIO = 1000  # rows up to which the default stack has all its members
 MOST_WORK = 3e11  # largest sum of rows * n^2 over the members of the default stack, n points each: about 70 seconds
@@ -44,7 +45,7 @@ CLASS_SYSTEMS = 10  # Losses other than squares need this many systems.
 CLASS_BASIS = (300, 3000)  # The basis of a classifier has at least and at most this many points.
 LONG = 30.0  # With verbose=1, fits that may take more seconds are described before they begin.
 GRADIENT_WORK = 270.0  # Conjugate gradients with leave-one-out take 90 to 270 ns per element of the kernel matrix.
-MOST_POINTS = 2000  # Counts and positive targets have at most this many, if a dense model cannot be factorised.
+MOST_POINTS = 2000  # of counts and positive targets, if a dense model cannot be factorised, and with monotonic_cst
 BASIS_SIZE = 500  # partial_fit and fit_chunks with steps=None: number of basis rows
 
 # The kernel of classifiers (True) and of regression for kernel=None: widths per column are tried, and for regression
@@ -71,6 +72,12 @@ def are_weights(value: Any) -> bool:
     return isinstance(value, Mapping) and all(isinstance(w, real) and 0 <= w < 1e100 for w in value.values())
 
 
+def are_signs(value: Any) -> bool:
+    """Return whether this is a dict, or a list or array, of -1, 0 and 1."""
+    found = as_array(list(value.values()) if isinstance(value, Mapping) else value)
+    return found.ndim == 1 and found.dtype.kind in "iuf" and bool(np.isin(found, (-1, 0, 1)).all())
+
+
 KernelFunction = Annotated[Kernel | Callable[[Array, Array], Array], Rule("a kernel", as_kernel, objects=True)]
 Steps = Annotated[
     Sequence[Callable[[Problem], Problem]], Rule(f"a list of at most {MOST_STEPS} steps", are_steps, objects=True)
@@ -91,6 +98,9 @@ Verbosity = Annotated[
 Coding = Annotated[str, one_of("auto", *CODINGS)]
 LossName = Annotated[str, one_of("auto", *LOSSES)]
 NumberLoss = Annotated[str, one_of(*NUMBER_LOSSES)]
+Monotonic = Annotated[
+    Any, Rule("a dict of columns with 1 (increasing), -1 (decreasing) or 0, or one of these per column", are_signs)
+]
 Target = Annotated[
     Any,
     one_of("auto", "identity", *NAMES)
@@ -123,6 +133,9 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
     shared = {"robust": robust, "classification": classification, "groups": groups, "effort": float(model.effort)}
     shared["loss"] = "squared" if classification else model.loss
     problem = Problem(kernel, X, table.targets, weights, C=C, asked=(kernel, C), **shared)
+    if getattr(model, "monotonic_cst", None) is not None:
+        signs = monotonic_signs(model.monotonic_cst, problem, table, chunked=chunked)
+        problem = problem.replace(monotonic=signs)
     if table.groups is not None:
         problem = problem.replace(row_groups=fold_labels(table.groups, problem, "groups"))
     given = (model.kernel, C, model.steps, robust)
@@ -142,6 +155,34 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
         y = arrays.to_numpy(problem.y)
         problems = on_scale(problems, target_scale(target, y, problem.rows))
     return problems, kernel.is_stack
+
+
+def monotonic_signs(given: Any, problem: Problem, table: Table, *, chunked: bool) -> np.ndarray | None:
+    """Return the signs of `monotonic_cst` for the encoded columns; None if all are 0."""
+    layout = table.layout
+    columns = [Column(name) for name in range(layout.n_features)] if layout.columns is None else layout.columns.columns
+    names = [own.name for own in columns] if layout.names is None else layout.names.tolist()
+    unknown = [name for name in given if name not in names] if isinstance(given, Mapping) else []
+    if unknown or not (isinstance(given, Mapping) or len(given) == len(names)):
+        what = f"names {unknown[0]!r}" if unknown else f"has {len(given)} values"
+        raise ValueError(f"monotonic_cst {what}, but the {len(names)} columns of X are {shown(names)}: write these.")
+    signs = np.array([given.get(name, 0) for name in names] if isinstance(given, Mapping) else given, dtype=int)
+    if not signs.any():
+        return None
+    refused = {
+        "precomputed kernels, which have no columns: give a kernel of the columns": problem.kernel.is_precomputed,
+        f"loss={problem.loss!r}: use loss='squared', with target='log' for positive targets": problem.loss != "squared",
+        f"{problem.y.shape[1]} targets: fit one model for each": problem.y.shape[1] > 1,
+        "fits on chunks: use fit": chunked,
+        "arrays on a device: convert X to NumPy": not arrays.is_numpy(problem.X),
+    }
+    for name, own, sign in zip(names, columns, signs, strict=True):
+        kind = own.kind + " with cycles" * bool(own.cycles)
+        refused[f"a {kind} (column {name!r}): convert it to numbers"] = sign and kind not in ORDERED
+    for reason in [reason for reason, applies in refused.items() if applies]:
+        raise ValueError(f"monotonic_cst does not support {reason}.")
+    is_first = np.diff(layout.sources, prepend=-1) > 0  # others are indicators of missing cells
+    return signs[layout.sources] * is_first
 
 
 def on_scale(problems: Sequence[Problem], scale: TargetScale) -> list[Problem]:
@@ -275,6 +316,8 @@ def with_bases(problems: Sequence[Problem], steps: Any, *, is_default: bool) -> 
             ready = [own.with_basis(own.rows_by_content[:MOST_POINTS]) for own in ready]
         return [own.replace(loss=first.loss, y=first.y, weights=first.weights) for own in ready]
     first = problems[0] if dense else Random(random_state=0)(problems[0])
+    if first.monotonic is not None and first.basis_size > MOST_POINTS:
+        first = first.with_basis(first.rows_by_content[:MOST_POINTS])
     if first.is_known and len(problems) > 1:
         first = first.replace(fitted=first.solve())
     scaled = [problem for problem in problems if problem.target is not problems[0].target]

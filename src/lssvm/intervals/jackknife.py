@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 
 from .. import arrays
 from ..arrays import Array, ArrayLike
-from ..problem import Problem
+from ..problem import Problem, fit_monotonic
 from ..rules import check_coverage
 from ..tables import is_missing
 from ..tune import LeaveOneOut
@@ -400,7 +400,8 @@ def searched_again(problem: Problem, labels: np.ndarray) -> np.ndarray:
             raise ValueError("folds: without one fold, fewer than 2 rows are left to choose widths: use smaller folds.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `fit` has already warned about the whole model
-            fit = LeaveOneOut()(problem.subset(others)).solve(loo=False)
+            known = LeaveOneOut()(problem.subset(others))
+            fit = fit_monotonic(known, known.solve(loo=False))[1]
         residuals[fold] = y[fold] - arrays.to_numpy(fit.predict(arrays.take(problem.X, fold)))
     return residuals
 

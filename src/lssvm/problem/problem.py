@@ -143,7 +143,7 @@ class Problem(ProblemRecord):
             column[self.basis_rows] = np.arange(self.basis_size)
             K = self.columns(X, self.basis_points)
             return self._factor(C, system.factorise_reduced(K, y, weights, column[rows], 1.0 / C))
-        if self.is_dual:
+        if self.is_dual and self.ties is None:
             points = self.basis_points
             check_memory(len(rows), arrays.dense_matrices(len(rows), X, every=every), X)
             ridge = None if every else 1.0 / C
@@ -165,7 +165,8 @@ class Problem(ProblemRecord):
         phi = self.columns(X, whitening.points)
         progress.did(lambda: 0.3 * work(len(rows), whitening.rank, every=every))
         phi = arrays.whiten_rows(phi, whitening.lower, system.QUICK if quick and not every else arrays.LOSS)
-        if wide and whitening.rank >= len(rows) - 1:
+        phi = phi if whitening.free is None else phi @ whitening.free
+        if wide and phi.shape[1] >= len(rows) - 1:
             ridge = None if every else 1.0 / C
             products = system.factorise_dual(lambda: arrays.gram(phi.T), y, weights, ridge, phi)
             return self._factor(C, products, whitening)
@@ -214,7 +215,7 @@ class Problem(ProblemRecord):
         On a GPU, these are as many as do not fit in its memory.
         """
         most, X = FACTORISED_ROWS if loo else ITERATIVE_ROWS, self.X
-        plain = self.is_dual and not self.reduced and self.loss == "squared"
+        plain = self.is_dual and self.ties is None and not self.reduced and self.loss == "squared"
         if not plain or len(self.rows) <= most or (loo and self.row_groups is not None):
             return False
         if arrays.on_accelerator(X):

@@ -83,6 +83,7 @@ class Spreads(NamedTuple):
     """The number of inputs with a column that varies, at least 1: constant columns must not change a fit."""
 
 
+Ties = tuple[Annotated[Array, values("ties", "features")], Annotated[Array, values("ties", "features")]]
 Coefficients = tuple[Annotated[Array, values("basis", "outputs")], Annotated[Array, values("outputs")]]
 
 
@@ -133,6 +134,12 @@ class ProblemRecord:
     row_groups : integer array (l,) or None
         The number of the group of each row, -1 for none. The rows of a group are left out together, wherever rows are
         left out. None: each row by itself.
+    monotonic : integer array (d,) or None
+        1 for columns in which f should increase, -1 for those in which it should decrease. `fit_monotonic` sees to it;
+        without it, and in every search, only the `ties` count.
+    ties : pair of arrays (ties, d), or None
+        f is the same at both points of each pair: the active constraints of a monotonic model. They are discarded when
+        kernel, X, y or the basis are changed.
     """
 
     kernel: Kernel
@@ -154,11 +161,15 @@ class ProblemRecord:
     row_groups: Annotated[np.ndarray, indices("rows", "rows", -1)] | None = None
     target: TargetScale | None = None
     effort: Effort = 1.0
+    monotonic: Annotated[np.ndarray, values("features", kinds="iu", low=-1, high=1)] | None = None
+    ties: Ties | None = None
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with some fields changed."""
         if not changes.keys() <= {"asked", "paths"}:
             changes.setdefault("fitted", None)
+        if changes.keys() & {"kernel", "X", "y"}:
+            changes.setdefault("ties", None)
         new = dataclasses.replace(self, **changes)
         for name, depends_on in KEPT.items():
             if name in self.__dict__ and not changes.keys() & depends_on:
@@ -214,7 +225,7 @@ class ProblemRecord:
 
     @property
     def is_dual(self) -> bool:
-        """True if the basis consists of the rows, so that the dual system applies."""
+        """True if the basis consists of the rows, so that the dual system applies, unless there are `ties`."""
         are_rows = self.support is None or np.array_equal(np.sort(np.asarray(self.support)), self.rows)
         return self.points is None and are_rows
 
@@ -273,14 +284,15 @@ class ProblemRecord:
         rows = None if support is None else np.sort(np.asarray(support))
         if rows is not None and not len(rows):
             raise ValueError("The basis is empty: the kernel is 0 on all rows, or a tolerance is too large.")
-        plain = {"support": rows, "points": points, "reduced": False, "coefficients": None}
+        plain = {"support": rows, "points": points, "reduced": False, "coefficients": None, "ties": None}
         return self.replace(**{**plain, **changes})
 
     def whitening(self, *, quick: bool = False) -> Whitening:
         """Return the factor of the kernel matrix of the basis."""
         points = self.basis_points
         inputs = points if self.basis_rows is None else arrays.take(self.X, self.basis_rows)
-        return whiten(self.kernel, points, self.columns(inputs, points), quick=quick)
+        found = whiten(self.kernel, points, self.columns(inputs, points), quick=quick)
+        return found if self.ties is None else found.tied(*self.ties)
 
     def binary_inputs(self) -> tuple[Array, Whitening | None]:
         """Return the kernel matrix of all rows or, with a smaller basis, their whitened columns and the whitening."""

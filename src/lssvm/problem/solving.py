@@ -1,12 +1,14 @@
-"""Fits that are repeated with more care where digits are lost: regression, and classifiers of any loss and coding."""
+"""Fits that are repeated, with more care where digits are lost or with order constraints, and classifiers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import scipy.optimize
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import arrays
@@ -15,7 +17,7 @@ from ..coding import pair_rows
 from ..kernels import Kernel
 from ..losses import LOSSES, Loss
 from ..system import Binary, BinaryProblem, block_of
-from .problem import ITERATIVE_ROWS, Problem
+from .problem import ITERATIVE_ROWS, Problem, check_memory
 from .record import Fit
 from .whitening import LOST_DIGITS, independent_rows, lacks_dimensions
 
@@ -24,6 +26,15 @@ FINITE_DIGITS = 1e-6  # Above this rounding error, the known spanning points of 
 SUSPECT = 1e-8  # If the relative objective is this far above its minimum, the problem is solved with more care.
 FRACTIONS = (1e-8, 1e-6, 1e-4, 1e-2)
 NOT_CONVERGED = 1e-6  # If it is this far above its minimum, a warning is issued.
+
+# Order constraints, in standard deviations of the targets
+FALL = 1e-9  # A larger fall along a line becomes a constraint.
+LARGEST_FALL = 1e-6  # No larger one is left on the lines that are checked last.
+SHORT = 1e-4  # Slopes over shorter steps, relative to the longest one, may be rounding errors.
+LINES, PLACES = 64, 32  # of a sample: lines through rows, as many through other points, and their places
+DENSE_PLACES = 4000  # of the only line, if no other column varies
+CHECKED_LINES = 500  # At least this many lines through rows, or all rows, pass in the end.
+SAMPLES, ROUNDS, NEW = 400, 100, 100  # at most: samples, rounds of each, and new constraints of a round
 
 
 def refit_stably(problem: Problem, fit: Fit, retuned: Callable[[Problem], Problem]) -> tuple[Problem, Fit]:
@@ -73,7 +84,8 @@ def lost_digits(problem: Problem, fit: Fit) -> float:
     have about 1e-7.
     """
     largest = float(arrays.namespace(fit.weights).max(fit.weights))
-    if problem.is_dual and fit.kernel.is_bounded and EPS * len(problem.rows) * fit.C * largest <= LOST_DIGITS:
+    plain = problem.is_dual and problem.ties is None and fit.kernel.is_bounded
+    if plain and EPS * len(problem.rows) * fit.C * largest <= LOST_DIGITS:
         return fit.rounding  # coefficients are C times residuals, small enough for their sums to keep the digits
     rows = problem.rows[:: max(1, len(problem.rows) // CHECKED_ROWS)]
     f = arrays.to_numpy(fit.predict(arrays.take(problem.X, rows)))
@@ -90,6 +102,113 @@ def warn_of_rounding(lost: float, C: float) -> None:
         what = f"predictions or leave-one-out residuals may be off by about {lost:.0e} times the spread of the targets"
         why = f"The kernel values are too large or too similar for C = {C:.3g} and these weights"
         arrays.warn(f"Rounding errors: {what}. {why}: subtract the means of the columns and scale them, or lower C.")
+
+
+# Order constraints ----------------------------------------------------------------------------------------------------
+def fit_monotonic(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
+    """Return the problem and the fit that is monotonic in the columns with a sign, from the fit without constraints.
+
+    It is the minimum of the problem subject to f(z) >= f(x) for pairs x, z on lines along these columns. In the
+    orthonormal coordinates u of the primal system, it is the point of a convex cone that is nearest to the solution
+    without constraints, by non-negative least squares for the multipliers. Pairs are added where f falls, until it does
+    not fall on new lines. f is the same at both points of the pairs with positive multipliers, the `ties` of the
+    result. With these held fixed it is linear in the targets, so that leave-one-out needs no refits.
+    """
+    if problem.monotonic is None:
+        return problem, fit
+    if problem.reduced or problem.coefficients is not None or problem.is_iterative():
+        what = (
+            "a basis of more than 15,000 rows, or a step that sets the coefficients or uses columns of the KKT system"
+        )
+        raise ValueError(f"monotonic_cst does not support {what}: write e.g. steps=[lssvm.sparsify.Random(1000)].")
+    X, points, spread = problem.X[problem.rows_by_content], problem.basis_points, float(np.std(problem.y[problem.rows]))
+    columns = np.flatnonzero(problem.monotonic * np.ptp(X, axis=0))
+    if not len(columns) or spread == 0.0:
+        return problem, fit
+    if problem.is_dual:
+        check_memory(len(X), 4, X)
+    factor = problem.replace(weights=fit.weights, C=fit.C, robust=None).factorise_primal(fit.C)
+    primal: Any = factor.system
+    whitening: Any = factor.whitening
+    steps, start = whitening.steps(primal.R), primal.projected()[:, 0]
+    u, size, normals = start, float(np.linalg.norm(start)), np.empty((0, len(start)))
+    ties, draw, passed = np.empty((0, 2, X.shape[1])), np.random.RandomState(0), 0
+    flattest = dict.fromkeys(columns, X[:0])
+    for number in range(SAMPLES):
+        column, first = columns[number % len(columns)], LINES * (number // len(columns))
+        near = np.vstack([ties.mean(axis=1), flattest[column]])
+        lines = _lines(X, column, problem.inputs, near, draw, first)[:, :: problem.monotonic[column]]
+        K, worst = problem.kernel.evaluate(lines.reshape(-1, X.shape[1]), points), -1.0
+        for _ in range(ROUNDS):
+            f = K @ whitening.expand(arrays.solve_lower(primal.R.T, u[:, None], transpose=True))
+            f = f.reshape(lines.shape[:2])
+            worst = (
+                float(np.max(np.maximum.accumulate(f, axis=1) - f)) if worst < 0.0 else worst
+            )  # before the first one
+            falls = np.pad(np.diff(f, axis=1) < 0.0, ((0, 0), (1, 1)))
+            line, top = np.nonzero(falls[:, 1:] & ~falls[:, :-1])
+            bottom = np.nonzero(falls[:, :-1] & ~falls[:, 1:])[1]
+            depth = f[line, top] - f[line, bottom]
+            new = np.argsort(-depth, kind="stable")[:NEW]
+            new = new[depth[new] > FALL * spread + 100.0 * EPS * np.abs(f).max()]
+            if not len(new):
+                break
+            pairs = np.stack([lines[line[new], top[new]], lines[line[new], bottom[new]]], axis=1)
+            across = whitening.columns(steps, pairs[:, 1]) - whitening.columns(steps, pairs[:, 0])
+            normals = np.vstack([normals, across / np.linalg.norm(across, axis=1)[:, None]])
+            ties = np.concatenate([ties, pairs])
+            multipliers = scipy.optimize.nnls(normals.T, -start / size, maxiter=30 * len(normals))[0]
+            u = start + size * (multipliers @ normals)
+            normals, ties = normals[multipliers > 0.0], ties[multipliers > 0.0]
+        step = np.abs(np.diff(lines[:, :, column], axis=1))
+        slope = np.diff(f, axis=1) / (step + SHORT * step.max())
+        line = np.argsort(slope.min(axis=1), kind="stable")[:LINES]
+        flattest[column] = lines[line, np.argmin(slope[line], axis=1)]
+        passed = passed + 1 if worst <= LARGEST_FALL * spread else 0
+        if passed >= len(columns) * math.ceil(min(len(X), CHECKED_LINES, LINES * len(lines) - LINES + 1) / LINES):
+            break
+    else:
+        what = "along some lines predictions still change the wrong way by more than 1e-6 standard deviations of y"
+        arrays.warn(f"monotonic_cst: {what}: constrain fewer columns, or use a smoother kernel.", ConvergenceWarning)
+    if not len(ties):
+        return problem, fit
+    problem = problem.replace(ties=(ties[:, 0], ties[:, 1]))
+    fit = problem.replace(weights=fit.weights, C=fit.C, robust=None).solve()
+    return problem, replace(fit, rounding=lost_digits(problem, fit))
+
+
+def _lines(
+    X: np.ndarray, column: int, inputs: np.ndarray, near: np.ndarray, draw: np.random.RandomState, first: int
+) -> np.ndarray:
+    """Return points (lines, places, columns) along a column, sorted by it, over the range of the rows X.
+
+    Lines go through rows, from the `first` one on, through other points of the range and past the points `near`.
+    `inputs` are the numbers of the inputs that columns encode; those of several columns (categories, missing cells) are
+    those of a row.
+    """
+    low, span, own = X.min(axis=0), np.ptp(X, axis=0), inputs == inputs[column]
+    base, share = (
+        X[:1],
+        np.append(np.linspace(0.0, 1.0, DENSE_PLACES), (X[:, column] - low[column]) / span[column])[None],
+    )
+    if span[~own].any():
+        free, size = np.flatnonzero(np.bincount(inputs)[inputs] == 1), (2 * LINES, PLACES)
+        base = X[np.append(np.arange(first, first + LINES), draw.randint(len(X), size=LINES)) % len(X)]
+        for other in free:  # the ends of the range are likelier
+            base[LINES:, other] = np.quantile(X[:, other], np.sin(0.5 * np.pi * draw.uniform(size=LINES)) ** 2)
+        share = (np.arange(PLACES) + draw.uniform(size=size)) / PLACES
+        if len(near):
+            near = near[draw.randint(len(near), size=len(base))]
+            step = draw.choice([-1.0, 1.0], size) * 10.0 ** draw.uniform(-5.0, 0.0, size)
+            share = np.vstack([share, (near[:, [column]] - low[column]) / span[column] + step])
+            move = 10.0 ** draw.uniform(-4.0, -0.5, (len(near), 1)) * draw.normal(size=(len(near), len(free)))
+            near[:, free] = np.clip(near[:, free] + move * span[free], low[free], (low + span)[free])
+            base = np.vstack([base, near])
+    share = np.sort(np.clip(np.pad(share, ((0, 0), (1, 1)), constant_values=(0.0, 1.0)), 0.0, 1.0), axis=1)
+    lines = np.repeat(base[:, None], share.shape[1], axis=1)
+    lines[:, :, own] = 0.0  # no line is that of missing cells
+    lines[:, :, column] = low[column] + span[column] * share
+    return lines
 
 
 # Classifiers ----------------------------------------------------------------------------------------------------------

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
 import numpy as np
+import scipy.linalg
 
 from .. import arrays, progress, system
 from ..arrays import EPS, Array, cached_property
@@ -18,6 +19,7 @@ from ..rules import indices, values
 
 TINY = 1e-300
 LOST_DIGITS = 1.2e-5  # A larger rounding error, relative to the spread of the targets, is reported.
+DEPENDENT = 1e-10  # Constraints of norm 1 that are closer than this to the span of others follow from them.
 SURELY_KEPT = 1e-7  # If a bound on this error is smaller, no estimate of it is made.
 
 
@@ -30,6 +32,14 @@ class Whitening:
     lower: Annotated[Array, values("rank", "rank")]
     factor: Annotated[Array, values("basis", "rank")] | None = None  # if points were dropped
     owner: Annotated[np.ndarray, indices("basis", "rank", -1)] | None = None  # then, for every point, its equal, or -1
+    free: Annotated[np.ndarray, values("rank", "free")] | None = None  # orthonormal: columns are phi(x) times these
+
+    def tied(self, lower: Array, upper: Array) -> Whitening:
+        """Return the coordinates of the functions with f(x) = f(z) for pairs of points x, z."""
+        gaps = self.columns(self.steps(), upper) - self.columns(self.steps(), lower)
+        norms = np.sqrt(arrays.row_squares(gaps))[:, None]
+        Q, R, _ = scipy.linalg.qr((gaps / np.where(norms > 0, norms, 1.0)).T, pivoting=True)
+        return replace(self, free=Q[:, np.count_nonzero(np.abs(np.diagonal(R)) > DEPENDENT) :])
 
     @property
     def rank(self) -> int:
@@ -96,7 +106,7 @@ class Whitening:
         columns = self.kernel.evaluate(X, self.points)
         for lower in steps:
             columns = arrays.whiten_rows(columns, lower)
-        return columns
+        return columns if self.free is None else columns @ self.free
 
     def _blocks(self, X: Array) -> Iterator[slice]:
         # adding the sums of two blocks costs as much as a few rows per column
@@ -109,6 +119,7 @@ class Whitening:
 
         A point that depends on others only to working precision gets 0, as its column differs from that of the factor.
         """
+        theta = theta if self.free is None else self.free @ theta
         coef = arrays.solve_lower(self.lower, theta, transpose=True)
         if self.owner is None:
             return coef
@@ -209,7 +220,7 @@ def rounding_error(
             return 0.0
         fitted, missed = (moves[:, None] * size for moves in factorised.noise(lam)[0])
         return max(share(fitted, 0.0 * fitted), share(missed, loo))
-    if not whitening.rank:
+    if not whitening.rank or whitening.free is not None:  # `fit_monotonic` compares predictions and residuals
         return 0.0
     if whitening.factor is not None and whitening.kernel.has_finite_rank:
         pivot = smallest_pivot(arrays.gram(whitening.factor.T))
