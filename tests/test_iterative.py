@@ -436,7 +436,7 @@ def test_many_centres_at_a_time_bound_the_variances_as_well(monkeypatch):
     monkeypatch.setattr(iterative, "CENTRES", (7, 3))
     monkeypatch.setattr(arrays, "on_accelerator", lambda array: True)
     one = torch.ones(400, dtype=torch.float64)
-    found = np.asarray(iterative.near_variances(block, one, torch.asarray(ridges), order))
+    found = np.asarray(iterative.near_variances(block, one, torch.asarray(ridges), order, iterative.NEIGHBOURS))
     found = np.delete(found, 7) - (exact - np.delete(ridges, 7))
     assert (found > -1e-9).all()
     assert np.mean(found / exact) < 0.5
