@@ -12,12 +12,15 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
-from lssvm import LSSVC, LSSVR, datasets, kernels, load, save, sparsify
-from lssvm.estimators import fitted
+from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, save, sparsify
+from lssvm.estimators import weighing
 from lssvm.intervals.classes import calibrate
 from lssvm.problem import order_by_content
 
-pytestmark = pytest.mark.filterwarnings("ignore:By leave-one-out, the model explains")  # noise, and few rows
+pytestmark = [  # noise, and few rows
+    pytest.mark.filterwarnings("ignore:By leave-one-out, the model explains"),
+    pytest.mark.filterwarnings("ignore:Intervals with coverage"),
+]
 
 GIVEN = {"kernel": kernels.RBF(sigma=1.3), "C": 5.0}
 NEW = np.random.default_rng(9).uniform(-3, 3, (7, 2))
@@ -180,6 +183,9 @@ def test_ranks_are_exact_where_they_are_whole_numbers(rows, coverage, finite):
         assert (interval[:, 0] < interval[:, 1]).all()
     else:
         assert_array_equal(interval, np.broadcast_to([-np.inf, np.inf], (7, 2)))
+        for method in ("auto", "full"):
+            with pytest.warns(UserWarning, match=f"with {rows} rows: at least {rows + 1} are needed"):
+                LSSVR(**GIVEN).fit(X, y).predict_interval(NEW, coverage, method)
 
 
 def test_weights_of_zero_do_not_count_as_rows():
@@ -424,42 +430,68 @@ def test_sizes_of_residuals_are_those_of_folds_left_out_of_the_search(name, outp
 
 
 @pytest.mark.slow
-def test_jackknives_take_ten_drawn_folds_left_out_of_the_search():
+def test_residuals_of_drawn_folds_are_leave_one_out_with_the_effect_of_the_search():
     X, y = make_product(40)
     new = make_product(6, seed=1)[0]
     model = LSSVR(ARD).fit(X, y)
-    folds = np.empty(40)
-    for number, part in enumerate(np.array_split(order_by_content(X, y[:, None]), 10)):
-        folds[part] = number
-    sizes = sizes_by_searches(LSSVR(ARD), X, y, None, folds)
+    residuals = np.empty(40)
+    for part in np.array_split(order_by_content(X, y[:, None]), 3):
+        others = np.setdiff1d(np.arange(40), part)
+        fixed = LSSVR(model.kernel_, model.C_).fit(X[others], y[others]).predict(X[part])
+        again = LSSVR(ARD).fit(X[others], y[others]).predict(X[part])
+        residuals[part] = model.loo_residuals_[part] + np.sqrt(2 / 3) * (fixed - again)
+    assert_allclose(diagnose.honest_values(model).residuals[:, 0], residuals, rtol=1e-5, atol=1e-7)
+    assert diagnose.scores(model)["rmse"] == pytest.approx(np.sqrt(np.mean(residuals**2)), rel=1e-5)
     for method in ("jackknife+", "jackknife-minmax"):
-        expected = intervals_by_refits(*refits(model, X, y, new, known=sizes), 0.9, method)
+        expected = intervals_by_refits(*refits(model, X, y, new, known=np.abs(residuals)), 0.9, method)
         assert_allclose(model.predict_interval(new, method=method), expected, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.slow
 def test_a_search_without_folds_is_made_once(monkeypatch, tmp_path):
-    X, y = make_product(40)
-    model, folds = LSSVR(ARD).fit(X, y), np.arange(40) % 2
+    X, y = make_product(60)
+    model, folds = LSSVR(ARD).fit(X, y), np.arange(60) % 2
     calls = []
-    once = fitted.searched_again
-    monkeypatch.setattr(fitted, "searched_again", lambda *a: calls.append(1) or once(*a))
+    once = weighing.searched_again
+    monkeypatch.setattr(weighing, "searched_again", lambda *a, **k: calls.append(1) or once(*a, **k))
     first = model.predict_interval(X, method="cv+", folds=folds)
     assert len(calls) == 1
     assert_array_equal(model.predict_interval(X, method="cv+", folds=folds.astype(str)), first)
+    diagnose.scores(model)
+    assert len(calls) == 2  # folds of its own, for errors
+    default = model.predict_interval(X)
     save(model, tmp_path / "model.lssvm")
-    assert_array_equal(load(tmp_path / "model.lssvm").predict_interval(X, method="cv+", folds=folds), first)
-    assert len(calls) == 1
-    model.predict_interval(X[:1], method="cv+", folds=1 - folds[::-1] * (np.arange(40) > 3))
-    assert len(calls) == 2  # other folds
+    loaded = load(tmp_path / "model.lssvm")
+    assert_array_equal(loaded.predict_interval(X, method="cv+", folds=folds), first)
+    assert_array_equal(loaded.predict_interval(X), default)  # and intervals
+    assert len(calls) == 2
+    model.predict_interval(X[:1], method="cv+", folds=1 - folds[::-1] * (np.arange(60) > 3))
+    assert len(calls) == 3  # other folds
     model.fit(X[::-1], y[::-1])
     assert_allclose(model.predict_interval(X, method="cv+", folds=folds[::-1]), first, rtol=1e-3)
-    assert len(calls) == 3  # another fit
+    assert len(calls) == 4  # another fit
     wide = datasets.make_sinc(60, random_state=0)
     LSSVR().fit(*wide).predict_interval(wide[0])  # one column,
     LSSVR(kernels.RBF()).fit(X, y).predict_interval(X)  # a common width
-    LSSVR(model.kernel_).fit(X, y).predict_interval(X)  # and given ones are not searched again
-    assert len(calls) == 3
+    diagnose.scores(LSSVR(model.kernel_, model.C_).fit(X, y))  # and given ones are not searched again
+    assert len(calls) == 4
+
+
+@pytest.mark.slow
+def test_errors_of_noise_and_of_wide_tables_include_the_search():
+    """The searches of a wide table are those that weighed the members, so that nothing is repeated after the fit."""
+    draw = np.random.default_rng(1)
+    explained, errors = [], []
+    for _ in range(3):
+        X, y = draw.standard_normal((26, 5)), draw.standard_normal(26)
+        explained.append(diagnose.scores(LSSVR().fit(X, y))["r2"])
+    for _ in range(3):
+        X = draw.standard_normal((60, 20))
+        model = LSSVR().fit(X, np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * draw.standard_normal(60))
+        assert all(member.honest is not None for member in model.fitted_.members)
+        errors.append([np.std(model.loo_residuals_), np.std(diagnose.honest_values(model).residuals)])
+    assert max(explained) < 0.3
+    assert (np.array(errors)[:, 0] < np.array(errors)[:, 1]).all()
 
 
 @pytest.mark.slow
@@ -479,7 +511,7 @@ def test_coverage_of_many_widths_chosen_by_few_rows():
 @pytest.mark.filterwarnings("ignore:C = .* is at the edge")
 def test_what_cannot_be_searched_again_is_told():
     X, y = make_product(40)
-    with pytest.warns(UserWarning, match="widths were chosen by.*40 rows.*too narrow") as caught:
+    with pytest.warns(UserWarning, match=r"parameters \(widths and C\) were chosen by.*40 rows.*too narrow") as caught:
         LSSVR(ARD, steps=[sparsify.InversePrune(0.3)]).fit(X, y).predict_interval(X)
     assert caught[-1].filename == __file__
     with pytest.raises(ValueError, match=r"folds.*fewer than 2 rows are left"):

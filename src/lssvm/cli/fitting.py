@@ -109,18 +109,20 @@ def fit(data: str, target: str, output: Path, page: Path | None, missing: str, a
     table |= {"group": roles.group or (roles.time and f"blocks of {roles.time}"), "format": roles.formats.get(target)}
     table |= {"na": list(source.na) or None, "dropped": rows.dropped, "warnings": doubts, "seconds": seconds}
     model.table_ = {name: value for name, value in table.items() if value is not None}
-    save(model, output)
     result = model_facts(model)
+    save(
+        model, output
+    )  # with the residuals of searches that were repeated for errors and intervals: predict needs them
     with suppress(ValueError):
         if not diagnose.beats_constant(model):
-            error = "the leave-one-out error is no smaller than that of a constant"
+            error = "the error on new rows, by leave-one-out, is no smaller than that of a constant"
             say(f"warning: {error}: the columns add almost no information")
     if page is not None:
         from ..report import to_html
 
         program.progress_line("writing the report ...")
         to_html(model, page)
-        save(model, output)  # with the residuals of searches that were repeated for intervals: predict needs them too
+        save(model, output)  # with what the report has computed
         result["report"] = str(page)
     result |= {"model file": str(output), "seconds": round(perf_counter() - start, 3)}
     program.print_values(result, as_json)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -234,17 +235,21 @@ def interval_coverage(model: LSSVR, coverages: Levels = (0.5, 0.8, 0.9, 0.95), r
     """Return the coverage of the default intervals by leave-one-out, and their mean width.
 
     The width is that of ``predict_interval(X, coverage)`` for at most `rows` of the training rows, evenly spaced.
-    ``asked`` is (levels,), ``observed`` and ``width`` (levels, outputs), and ``rows`` the number of rows observed.
+    ``asked`` and ``needed``, the rows that finite intervals need, are (levels,), ``observed`` and ``width`` (levels,
+    outputs), and ``rows`` is the number of rows observed.
     """
     _check(model, "Coverage of intervals")
     places, table = _tested(model, rows, "Coverage of intervals"), model.fitted_.members[0].training
     found, inputs = distribution(model), arrays.take(table.X, table.rows[places])
     inside = [np.abs(found.residuals) <= found.loo_half_widths(coverage) for coverage in coverages]
-    ends = [found.intervals(inputs, coverage) for coverage in coverages]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of infinite ends: `needed` has the numbers of rows
+        ends = [found.intervals(inputs, coverage) for coverage in coverages]
     return Bunch(
         asked=np.array(coverages),
         observed=np.array([own.mean(axis=0) for own in inside]),
         width=np.array([np.mean(own[:, 1] - own[:, 0], axis=0) for own in ends]),
+        needed=np.array([found.rows_needed(coverage) for coverage in coverages]),
         rows=len(found.residuals),
     )
 

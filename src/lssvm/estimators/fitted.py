@@ -16,7 +16,6 @@ from .. import arrays
 from ..arrays import Array, cached_property
 from ..coding import CODINGS, couple, pair_slope
 from ..intervals.classes import calibrate, probabilities
-from ..intervals.jackknife import searched_again, widths_with_few_rows
 from ..intervals.loo import LooModel, SampledLoo, loo_model
 from ..intervals.scale import NoiseScale, ScaleChoice
 from ..kernels import Additive, Kernel, Stack
@@ -27,7 +26,7 @@ from ..stream.sums import LooSample, Stream
 from ..targets import TargetScale
 from .layout import OVERFLOW, Layout, LooValues, of_decision, raw_components, same_kind, winning_class
 from .validation import require_loo
-from .weighing import weigh_members
+from .weighing import ROWS_FOR_ERRORS, ROWS_PER_WIDTH, few_rows, weigh_members
 
 KEPT_BYTES = 2**28  # A model keeps a factor of at most this size between calls.
 
@@ -66,7 +65,10 @@ class Member(Record):
     stream: Stream | None = None  # after `partial_fit`
     component_means: Annotated[Array, values("components", "outputs")] | None = None  # of an additive kernel
     max_variation: Annotated[Array, values("components", "outputs?")] | None = None
-    searched: tuple[Folds, Annotated[Array, values("rows", "targets", finite=False)]] | None = None  # without each fold
+    searched: tuple[Folds, Annotated[Array, values("rows", "targets", finite=False)]] | None = (
+        None  # without given folds
+    )
+    honest: Annotated[Array, values("rows", "targets", finite=False)] | None = None  # leave-one-out with the search
 
     @classmethod
     def of(cls, layout: Layout, fit: Fit, asked: Any, rows: Array, **others: Any) -> Self:
@@ -234,18 +236,25 @@ class Member(Record):
         return of_decision(decision) if self.by_pairs else arrays.to_numpy(self.probabilities(decision))
 
     # Intervals --------------------------------------------------------------------------------------------------------
-    @property
-    def few_rows_per_width(self) -> int:
-        """The number of chosen widths if there are too few rows to trust leave-one-out residuals; else 0."""
-        return 0 if self.problem is None else widths_with_few_rows(self.problem)
+    def original(self, residuals: np.ndarray) -> np.ndarray:
+        """Return residuals of the targets as given, from those of the targets that f approximates."""
+        y = arrays.to_numpy(self.targets)
+        return residuals if self.target is None else self.target.inverse(y) - self.target.mean(y - residuals)
 
-    def searched_again(self, labels: np.ndarray) -> Self:
-        """Return the same model with residuals of searches that were repeated without each fold, if they are needed."""
-        if self.problem is None or not self.few_rows_per_width or self.problem.reduced:
-            return self if self.searched is None else replace(self, searched=None)
-        if self.searched is not None and np.array_equal(self.searched[0], labels):
-            return self
-        return replace(self, searched=(labels, searched_again(self.problem, labels)))
+    def few_rows(self, *, errors: bool = False) -> int:
+        """Return how many parameters were searched, if rows are too few to trust leave-one-out residuals; else 0.
+
+        More rows are needed for `errors` than for intervals.
+        """
+        least = ROWS_FOR_ERRORS if errors else ROWS_PER_WIDTH
+        return 0 if self.problem is None else few_rows(self.problem, least)
+
+    def residuals_of_searches(self, labels: np.ndarray | None) -> np.ndarray | None:
+        """Return the residuals of searches without given folds or, without labels, honest ones; None if unknown."""
+        if labels is None:
+            return self.honest
+        is_known = self.searched is not None and np.array_equal(self.searched[0], labels)
+        return self.searched[1] if self.searched is not None and is_known else None
 
     @property
     def loo_model(self) -> LooModel:
@@ -300,7 +309,7 @@ class FittedModel(Record):
             return cls((members[0],))
         members = [member.completed() for member in members]
         require_loo(members, steps, "kernels.Stack weights its models by leave-one-out residuals")
-        weights, losses, loss = weigh_members(members, shares)
+        weights, losses, loss, members = weigh_members(members, shares)
         kept = [place for place, weight in enumerate(weights) if weight > 0]
         paths = [member.path or Bunch() for member in members]
         values = zip(members, losses.tolist(), weights.tolist(), strict=True)

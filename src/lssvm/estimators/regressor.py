@@ -13,7 +13,7 @@ from sklearn.base import RegressorMixin
 from .. import arrays
 from ..arrays import Array, ArrayLike
 from ..intervals.bands import confidence_bands
-from ..intervals.jackknife import FOLDS, Jackknife, PredictiveDistribution, fold_labels, full_conformal
+from ..intervals.jackknife import Jackknife, PredictiveDistribution, fold_labels, full_conformal
 from ..intervals.loo import LooModel, ScaledLoo, StackedLoo
 from ..intervals.scale import noise_scale
 from ..progress import counted
@@ -24,6 +24,7 @@ from .chunks import ChunkedLSSVM
 from .classifier import shift_weights
 from .layout import Layout
 from .validation import check_columns, check_link, encoded_rows, require_loo, score_of, validate
+from .weighing import with_searches
 
 METHODS = ("auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+")
 
@@ -31,9 +32,8 @@ METHODS = ("auto", "jackknife+", "adaptive", "full", "jackknife-minmax", "cv+")
 class LSSVR(RegressorMixin, ChunkedLSSVM):
     """Least-squares support vector regression (kernel ridge regression with an unpenalised bias).
 
-    Minimises ``1/2 beta' K beta + C/2 sum_i v_i (y_i - f(x_i))^2`` with ``f(x) = sum_j beta_j k(x, x_j) + b``; b is not
-    penalised. Hyper-parameters left at None are chosen by exact leave-one-out. With all of them at None, `fit` averages
-    several such models.
+    Minimises ``1/2 beta' K beta + C/2 sum_i v_i (y_i - f(x_i))^2`` with ``f(x) = sum_j beta_j k(x, x_j) + b``, by
+    default for several kernels, whose models are averaged. What is left at None is chosen by exact leave-one-out.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         to 50,000, on a GPU 500,000) or some thousands (``sparsify.Random()``); all members of a stack share them. An
         empty list means no steps. Hyper-parameters that are still None after the steps are chosen by leave-one-out.
     robust : str, weight function or None
-        "hampel", "huber", "logistic", "myriad" or a weight function of `lssvm.robust`, for weighted LS-SVM.
+        Weighted LS-SVM: "hampel", "huber", "logistic", "myriad" or a weight function of `lssvm.robust`.
     categorical_features : "from_dtype", list of column names or numbers, mask or None
         The columns of X that are categories. "from_dtype": columns of a categorical dtype in frames (ordered categories
         of pandas are ranks) and of text that does not spell numbers, dates or booleans, and none in arrays. Rows with
@@ -105,18 +105,15 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
     loo_predictions_ : array like y
         ``f_(i)(x_i)``, the prediction of the model without row i, or without its group.
     press_ : float
-        The sum of ``weights_ * loo_residuals_**2``.
+        Sum of ``weights_ * loo_residuals_**2``.
     path_ : Bunch or None
         The record of the last step that performed a search.
-    members_ : list of LSSVR
+    members_, stack_weights_ : list of LSSVR, array (n_members,)
         Stacks (`kernels.Stack`): the fitted models with a positive weight, to which ``C_``, ``dual_coef_`` and
-        ``support_vectors_`` belong.
-    stack_weights_ : array (n_members,)
-        Stacks: the weights of the members, which sum to 1.
-    active_ : array of int
-        Additive models (`kernels.Additive`): numbers of the inputs (or groups of columns) that are kept.
-    max_variation_ : array (n_components,)
-        Additive models: the largest ``|f^l(x_i)|`` of each centred component over the rows.
+        ``support_vectors_`` belong, and these weights, which sum to 1.
+    active_, max_variation_ : array of int, array (n_components,)
+        Additive models (`kernels.Additive`): numbers of the inputs (or groups of columns) that are kept, and the
+        largest ``|f^l(x_i)|`` of each centred component over the rows.
     columns_ : dict
         What was understood of each column, by name.
     n_features_in_, feature_names_in_
@@ -124,9 +121,8 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
 
     Notes
     -----
-    A dense model of more than 4000 rows whose kernel and C are given is solved by conjugate gradients. The
-    leave-one-out attributes (``leverage_``, ``loo_residuals_``, ``loo_predictions_``, ``press_``) are then missing
-    until `leave_one_out` computes them, which takes several times as long as the fit.
+    A dense model of more than 4000 rows whose kernel and C are given is solved by conjugate gradients. Its
+    leave-one-out attributes are missing until `leave_one_out` computes them, which takes several times as long.
 
     Examples
     --------
@@ -240,14 +236,14 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
     ) -> Array:
         """Return prediction intervals from leave-one-out residuals, without refitting.
 
-        All methods hold kernel, C, basis and the weights of the other rows (including robust weights) fixed. If one
-        width per column was chosen and there are fewer than 25 rows per width that is kept, however, leave-one-out
-        residuals are too small. Residuals are then taken from folds (ten random folds, or those that are given) whose
-        rows were not used to choose kernel and C. This takes as long as that many fits, but only once: the result is
-        stored in the model. "full", and models on columns of the KKT system (`sparsify.InversePrune` and related
-        steps), issue a warning instead. After `partial_fit`, `fit_chunks` or a fit on Dask, a uniform sample of at most
-        5000 rows is used, each of which is left out of the model of all rows; the guarantees are then those of that
-        many rows, and no search is repeated.
+        All methods hold kernel, C, basis and the weights of the other rows (including robust weights) fixed. With fewer
+        than 25 rows per parameter that was searched (one width per column counts once for each column, and C), however,
+        leave-one-out residuals are too small. They then include the search, which is repeated without each of three
+        folds, or of those that are given (see `diagnose.honest_values`). This takes about as long as the fit, but only
+        once: the result is stored in the model and in its files. "full", and models on columns of the KKT system
+        (`sparsify.InversePrune` and related steps), issue a warning instead. After `partial_fit`, `fit_chunks` or a fit
+        on Dask, a uniform sample of at most 5000 rows is used, each of which is left out of the model of all rows; the
+        guarantees are then those of that many rows, and no search is repeated.
 
         Parameters
         ----------
@@ -291,11 +287,11 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
             raise ValueError(f"{what}: use 'auto', and a kernel that is not precomputed.")
         if method == "full":
             X, rows = self._new_rows(X, "predict_interval")
-            widths = max(member.few_rows_per_width for member in self.fitted_.members)
-            if widths:
+            count = max(member.few_rows() for member in self.fitted_.members)
+            if count:
                 arrays.warn(
-                    f"{widths} widths were chosen by the leave-one-out residuals of few rows, and method='full' holds "
-                    "them fixed: its intervals are likely to be too narrow. Use 'auto', which repeats the choice."
+                    f"{count} parameters (widths and C) were chosen by the leave-one-out residuals of few rows; 'full' "
+                    "holds them fixed: its intervals are likely to be too narrow. Use 'auto', which repeats the choice."
                 )
             ends = full_conformal(self._loo_model(), rows, float(coverage))
             return self.fitted_.layout.shaped(ends, X)
@@ -389,13 +385,16 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
             return ScaledLoo(parts, shares, target, [member.target for member in members], actual)
         return parts[0] if len(parts) == 1 else StackedLoo(parts, shares)
 
-    def _distribution(self, labels: Any = None, method: str = "auto", *, search: bool = True) -> Jackknife:
+    def _distribution(
+        self, labels: Any = None, method: str = "auto", *, search: bool = True, errors: bool = False
+    ) -> Jackknife:
         """Return the predictive distribution; with `labels` of all training rows, folds are left out.
 
-        With `search`, its residuals may come from searches that are repeated. What takes long is stored in the model.
+        With `search`, its residuals may come from searches that are repeated, for `errors` also with more rows. What
+        takes long is stored in the model.
         """
         model = self._loo_model()
-        searched = self._search_again(labels) if search else None
+        searched = self._search_again(labels, errors=errors) if search else None
         searched = None if searched is None else model.rescaled(searched)
         residuals = model.residuals if searched is None else searched
         fitted, scale = self.fitted_, None
@@ -415,31 +414,31 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
             residuals = model.residuals if searched is None else searched
         return Jackknife(model, residuals, scale, minmax=method == "jackknife-minmax")
 
-    def _search_again(self, labels: np.ndarray | None) -> np.ndarray | None:
+    def _search_again(self, labels: np.ndarray | None, *, errors: bool) -> np.ndarray | None:
         """Return residuals (rows of positive weight, outputs) of searches without folds; None if leave-one-out serves.
 
-        They are stored, because they take many fits.
+        They are stored, because they take about as long as the fit.
         """
         fitted = self.fitted_
-        widths = [member.few_rows_per_width for member in fitted.members]
-        if not any(widths):
+        counts = [member.few_rows(errors=errors) for member in fitted.members]
+        if not any(counts):
             return None
-        for member, count in zip(fitted.members, widths, strict=True):
+        for member, count in zip(fitted.members, counts, strict=True):
             if count and member.problem is not None and member.problem.reduced:
+                rows = len(member.problem.rows)
                 arrays.warn(
-                    f"{count} widths were chosen by the leave-one-out residuals of only {len(member.problem.rows)} "
-                    f"rows, which makes these residuals too small; after {self.steps!r} the choice cannot be repeated "
-                    "without folds: the intervals are likely to be too narrow. Check their coverage on other rows, or "
-                    "use one width for all columns (kernel=kernels.RBF())."
+                    f"{count} parameters (widths and C) were chosen by the leave-one-out residuals of {rows} rows, "
+                    f"which makes these residuals too small; after {self.steps!r} the choice cannot be repeated "
+                    "without folds: errors on new rows are likely to be larger, and intervals too narrow. Check both "
+                    "on other rows."
                 )
-        rows = fitted.members[0].training.rows
-        labels = self._fold_labels(min(FOLDS, len(rows)), "folds") if labels is None else labels
-        members = tuple(member.searched_again(labels) for member in fitted.members)
-        self.fitted_ = fitted = replace(fitted, members=members)
-        if all(member.searched is None for member in members):
+        self.fitted_ = fitted = with_searches(fitted, labels)
+        found = [member.residuals_of_searches(labels) for member in fitted.members]
+        if all(own is None for own in found):
             return None
-        parts = [m.fit.loo_residuals if m.searched is None else m.searched[1] for m in members]
-        residuals, model = [arrays.to_numpy(part)[rows] for part in parts], self._loo_model()
+        pairs, rows = zip(fitted.members, found, strict=True), fitted.members[0].training.rows
+        residuals = [arrays.to_numpy(m.fit.loo_residuals if own is None else own)[rows] for m, own in pairs]
+        model = self._loo_model()
         return model.loo_residuals_of(residuals) if isinstance(model, ScaledLoo) else fitted.average(residuals)
 
     def _fold_labels(self, folds: Any, name: str) -> np.ndarray:
@@ -447,6 +446,6 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         return fold_labels(folds, self.fitted_.members[0].training, name)
 
 
-def distribution(model: LSSVR, method: str = "auto", *, search: bool = True) -> Jackknife:
-    """Return the predictive distribution of an `LSSVR`; without `search`, from plain leave-one-out residuals."""
-    return model._distribution(method=method, search=search)
+def distribution(model: LSSVR, method: str = "auto", **options: bool) -> Jackknife:
+    """Return the predictive distribution of an `LSSVR`; with ``search=False``, from plain leave-one-out residuals."""
+    return model._distribution(method=method, **options)

@@ -1,6 +1,6 @@
 """Intervals and distributions from one leave-one-out prediction and residual per training row (Barber et al. 2021).
 
-Also exact sets of full conformal prediction, and residuals of searches that are repeated without folds.
+Also exact sets of full conformal prediction.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import math
 import reprlib
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -19,19 +18,13 @@ from sklearn.utils import check_random_state
 
 from .. import arrays
 from ..arrays import Array, ArrayLike
-from ..problem import Problem, fit_monotonic
+from ..problem import Problem
+from ..progress import counted
 from ..rules import check_coverage
 from ..tables import is_missing
-from ..tune import LeaveOneOut
-from ..tune.constants import chosen_widths
-from ..tune.leave_one_out import with_chosen_kernel
 from .loo import LooModel, ScaledLoo
 from .scale import NoiseScale
 
-FOLDS = 10  # If the search is repeated without each fold, the jackknife methods have this many.
-# With fewer samples per width, leave-one-out residuals are too small if the widths were chosen by them (measured in
-# docs/intervals.md). `tune.CONSTANTS.width_rows` is another quantity: where the prior on the widths begins to widen.
-ROWS_PER_WIDTH = 25
 # Part of a standard error by which the rank of adaptive intervals is raised. On public tables of fewer than 1000 rows
 # intervals of 90 % cover 89.7 % without it, 90.5 % with 0.5 and 91.6 % with 1; the score is 0.2 and 0.5 % larger.
 MORE = 0.75
@@ -72,6 +65,8 @@ class Jackknife:
         Weights take the place of ones in the ranks (Tibshirani et al. 2019).
         """
         n, outputs = self.residuals.shape
+        if (needed := self.rows_needed(coverage)) > n:
+            warn_of_few_rows(n, needed, coverage)
         ends = np.empty((X.shape[0], 2, outputs))
         for rows, centre, moved in self.values(X):
             size, w = np.abs(moved), None if self.weigh is None else self.weigh(X[rows, :])
@@ -88,6 +83,13 @@ class Jackknife:
                     found = order_statistic(f - reach, n + 1 - rank), order_statistic(f + reach, rank)
                 ends[rows, :, output] = np.stack(found, axis=1)
         return self.model.ends(ends)
+
+    def rows_needed(self, coverage: float) -> int:
+        """Return the smallest number of rows for which intervals are finite."""
+        n = 1
+        while math.ceil(round(coverage * (n + 1) + float(self._more(n, coverage).max()), 9)) > n:
+            n += 1
+        return n
 
     def _more(self, n: int, coverage: float) -> np.ndarray:
         """Return what is added to the rank (k,) where the scale varies: part of a standard error of the number of rows.
@@ -147,6 +149,11 @@ class Jackknife:
                 # without a row at or below the rank, the next one takes its place
                 half[:, output] = own[:, output] * np.where(size[:, output] <= limit, following, limit)
         return half
+
+
+def warn_of_few_rows(rows: int, needed: int, coverage: float) -> None:
+    given = f"Intervals with coverage={coverage:g} are infinite with {counted(rows, 'row')}"
+    arrays.warn(f"{given}: at least {needed} are needed, or a smaller coverage.")
 
 
 def spread(values: np.ndarray) -> np.ndarray:
@@ -335,6 +342,7 @@ def full_conformal(model: LooModel, X: Array, coverage: float) -> np.ndarray:
     needed = math.floor(round((1 - coverage) * (n + 1), 9))
     ends = np.empty((X.shape[0], 2, outputs))
     if needed < 1:
+        warn_of_few_rows(n, math.ceil(round(coverage / (1 - coverage), 9)), coverage)
         ends[:, 0], ends[:, 1] = -np.inf, np.inf
         return ends
     for rows in arrays.row_blocks(X.shape[0], 96 * n * outputs):
@@ -369,41 +377,6 @@ def _largest(a: np.ndarray, b: np.ndarray, needed: int) -> float:
     counts = np.searchsorted(np.sort(-last), -candidates, side="right")
     counts += np.searchsorted(np.sort(again), candidates, side="right")
     return float(candidates[np.argmax(counts >= needed)])
-
-
-def widths_with_few_rows(problem: Problem) -> int:
-    """Return the number of chosen widths if there are too few rows per width for leave-one-out residuals, else 0.
-
-    Dropped columns do not count: coverage depends on the number of rows per width that is kept.
-    """
-    if ROWS_PER_WIDTH * len(problem.kernel.leaves) * problem.X.shape[1] <= len(problem.rows):
-        return 0
-    widths = chosen_widths(problem)
-    return widths if ROWS_PER_WIDTH * widths > len(problem.rows) else 0
-
-
-def searched_again(problem: Problem, labels: np.ndarray) -> np.ndarray:
-    """Return the residuals (rows, outputs) of the rows of each fold, with widths and C chosen without that fold.
-
-    Of a `Choice`, only the kernel that was chosen is searched again. The basis is held fixed, unless it consists of the
-    rows; robust weights come from the other rows. Rows with label -1 are in no fold.
-    """
-    y = arrays.to_numpy(problem.y)
-    residuals = np.full_like(y, np.nan)
-    if problem.asked is not None:
-        kernel, C = problem.asked
-        problem = problem.replace(asked=(with_chosen_kernel(kernel, problem.kernel), C))
-    for number in range(labels.max() + 1):
-        fold = np.flatnonzero(labels == number)
-        others = np.setdiff1d(problem.rows, fold)
-        if len(others) < 2:
-            raise ValueError("folds: without one fold, fewer than 2 rows are left to choose widths: use smaller folds.")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # `fit` has already warned about the whole model
-            known = LeaveOneOut()(problem.subset(others))
-            fit = fit_monotonic(known, known.solve(loo=False))[1]
-        residuals[fold] = y[fold] - arrays.to_numpy(fit.predict(arrays.take(problem.X, fold)))
-    return residuals
 
 
 def fold_labels(folds: Any, table: Problem, name: str = "folds") -> np.ndarray:

@@ -262,7 +262,7 @@ class LeaveOneOutDisplay(Display):
         if isinstance(estimator, LSSVC):
             remedy = "use ReliabilityDisplay, or ConfusionMatrixDisplay.from_predictions(y, model.loo_predictions_)"
             raise ValueError(f"LeaveOneOutDisplay is for regression; for classification {remedy} of scikit-learn.")
-        rows = diagnose.loo_values(estimator)
+        rows = diagnose.honest_values(estimator)
         actual, predicted = one_output(rows.actual, output), one_output(rows.predicted, output)
         if name is None:
             score = diagnose.number_scores(actual[:, None], predicted[:, None], rows.given)

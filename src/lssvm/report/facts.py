@@ -39,7 +39,8 @@ class Facts:
         self.chunked = any(own is None and member.fitted_.is_least_squares for (member, _), own in parts)
         self.kept = _known(diagnose.kept_rows, first, "The data")
         self.groups = None if self.kept is None else self.kept.problem.row_groups  # left out together
-        self.loo: Any = _known(diagnose.loo_values, model)
+        self.loo: Any = _known(diagnose.honest_values, model)
+        self.is_honest = self.loo is not None and self.loo is not model.fitted_.loo_values  # they include the search
         self.rows: Any = None if self.loo is None else self.loo.total
         self.sampled = self.loo is not None and self.loo.sampled  # the row numbers are then unknown
         self.probability: Any = _known(diagnose.loo_probabilities, model) if self.classes else None

@@ -170,7 +170,10 @@ def intervals_section(facts: Facts) -> str:
         **facts.which(outputs),
         "rows inside": formatted(found.observed.ravel(), ".1%"),
         "margin of error": [f"{margin:.1f} points" for margin in margins[levels]],
-        "mean width": [rounded(w) if math.isfinite(w) else "infinite: too few rows" for w in found.width.ravel()],
+        "mean width": [
+            rounded(w) if math.isfinite(w) else f"infinite: at least {needed} rows are needed"
+            for w, needed in zip(found.width.ravel(), found.needed[levels], strict=True)
+        ],
     }
     edges = zip(regions.low_edge, regions.high_edge, strict=True)
     by_region = {"prediction": [f"{rounded(low)} to {rounded(high)}" for low, high in edges], "rows": regions.count}

@@ -36,7 +36,7 @@ def technical_section(facts: Facts) -> str:
     rows |= _search_words(facts, records)
     rows |= {f"seconds: {name}": f"{value:.2f}" for name, value in (facts.about.get("seconds") or {}).items()}
     weights = ", the weights of the models" if facts.is_stack else ""
-    is_exact = all(getattr(member, "loss_", "squared") == "squared" for member, _ in facts.members)
+    is_exact = all(part.loss == "squared" for member, _ in facts.members for part in member.fitted_.members)
     kind = (
         "exact"
         if is_exact
@@ -44,10 +44,11 @@ def technical_section(facts: Facts) -> str:
     )
     if any(part.fit.loo_error > 0.0 for member, _ in facts.members for part in member.fitted_.members):
         kind = "estimated from near rows"
+    more = " The errors in the sections above include this choice." if facts.is_honest else ""
     return (
         f"<p>Leave-one-out errors need no refits; they are {kind}. C, kernel, basis"
         f"{weights} and robust weights are those of the fit on all rows; those that were tuned were chosen to minimise "
-        "this error.</p>"
+        f"this error.{more}</p>"
         + _stack_table(facts)
         + html_table({"setting": rows, "value": rows.values()}, header=False)
         + side_by_side([*_path_charts(facts)])

@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 from sklearn.metrics import precision_recall_curve
 
 from .. import arrays, diagnose, kernels, sparsify, tune
 from ..estimators import LSSVC, LSSVR
-from ..intervals.jackknife import ROWS_PER_WIDTH
+from ..estimators.weighing import ROWS_PER_WIDTH
 from ..progress import counted
+from ..rules import TINY
 from .facts import Facts
 from .markup import bar_table, escaped, html_list, html_table, rounded
 from .quality import distances
@@ -33,6 +35,7 @@ GRADES = (  # Each grade applies from this share of the constant's loss upwards.
     (0.15, "The model predicts {} well."),
     (0.0, "The model predicts {} very well."),
 )
+UNCLEAR = "There are too few rows to tell whether these columns predict {}."
 MEASURES = {"squared": "typical error", "absolute": "mean error", "wrong": "wrong class"}
 MEASURES |= {"precision": "average precision"}
 
@@ -87,7 +90,7 @@ def _loo_predictions(model: Any) -> tuple[Any, Any, Any]:
     if hasattr(model, "classes_"):
         probability, codes = diagnose.loo_probabilities(model)
         return codes[:, None], np.argmax(probability, axis=1)[:, None], probability
-    found = diagnose.loo_values(model)
+    found = diagnose.honest_values(model)
     return found.actual, found.predicted, found.predicted
 
 
@@ -180,10 +183,14 @@ def verdict_section(facts: Facts) -> str:
     share = _relative(own.mean_loss, constant)
     share = share**2 if own.kind == "absolute" else share  # on the scale of squares
     share = min(share, diagnose.relative_log_loss(facts.model)) if facts.classes else share
-    headline = next(words for start, words in GRADES if share >= start).format(facts.target)
-    note = "Each row is predicted by a model fitted without it, so these are errors on new rows of the same kind."
-    if facts.groups is not None:
-        note = "Each row is predicted by a model fitted without its group, so these are errors on rows of new groups."
+    grade = next(words for start, words in GRADES if share >= start)
+    headline = (UNCLEAR if share < GRADES[0][0] and _may_be_chance(facts, own, constant) else grade).format(
+        facts.target
+    )
+    left, kind = ("its group", "of new groups") if facts.groups is not None else ("it", "of the same kind")
+    note = f"Each row is predicted by a model fitted without {left}, so these are errors on new rows {kind}."
+    if facts.is_honest:
+        note += " They include the search for widths and C, which was repeated without parts of the rows."
     note += " The typical error is the root mean square error." if own.kind == "squared" else ""
     if linear is not None and len(linear.weights) < len(own.weights):
         note += f" The linear model is fitted to {len(linear.weights)} of the rows."
@@ -206,10 +213,21 @@ def _relative(losses: np.ndarray, constant: Predictions) -> Any:
     return np.mean(losses[..., varying] / constant.mean_loss[varying], axis=-1)
 
 
+def _may_be_chance(facts: Facts, own: Predictions, constant: Predictions) -> bool:
+    """Return whether the gain over the constant, for classes in log loss, may be due to chance in so many rows."""
+    gains = _relative(constant.losses - own.losses, constant)
+    if facts.classes:
+        share = np.bincount(own.actual[:, 0], own.weights, len(facts.classes)) / own.weights.sum()
+        codes = own.actual[:, 0]
+        gains = np.log(np.maximum(own.probability[np.arange(len(codes)), codes], TINY) / share[codes])
+    n = len(gains)
+    return bool(np.average(gains, weights=own.weights) <= stdtrit(n - 1, 0.975) * np.std(gains) / math.sqrt(n - 1))
+
+
 def _words(facts: Facts, own: Predictions, constant: Predictions, linear: Predictions | None) -> str:
     """Return the error of the model, beside those of the constant and of a linear model."""
     gain = 0 if linear is None else _gain(own, linear, constant)
-    beside = _beside(gain)
+    beside = "" if linear is None else _beside(gain, own, linear)
     if facts.classes:
         usual = f"the most frequent class, “{facts.classes[constant.predicted[0, 0]]}”,"
         text = f"It names the right class for {1 - own.error[0]:.1%} of new rows. "
@@ -235,15 +253,16 @@ def _rare_words(facts: Facts, compared: Sequence[Predictions]) -> str:
     text = f" Class “{facts.classes[rare.code]}” has only {rare.share:.1%} of the rows, so average precision matters "
     text += f"more: {own.shown[0]}, and {constant.shown[0]} for a constant."
     for one in linear:
-        text += f" {_beside(_gain(own, one, constant))} ({one.shown[0]})."
+        text += f" {_beside(_gain(own, one, constant), own, one)} ({one.shown[0]})."
     if rare.recall[best] > 0:
         text += f" Named wherever its probability is at least {rare.threshold[best]:.2g}, it is found in "
         text += f"{rare.recall[best]:.0%} of its rows, and {rare.precision[best]:.0%} of the rows named are right."
     return text
 
 
-def _beside(gain: int) -> str:
-    return f"A linear model is {'better' if gain < 0 else 'worse' if gain > 0 else 'about as good'}"
+def _beside(gain: int, own: Predictions, linear: Predictions) -> str:
+    alike = "about as good" if np.allclose(linear.error, own.error, rtol=0.1) else "not clearly better or worse"
+    return f"A linear model is {'better' if gain < 0 else 'worse' if gain > 0 else alike}"
 
 
 def _less(own: Predictions, other: Predictions) -> str:
@@ -278,7 +297,7 @@ def cautions(facts: Facts) -> Iterator[str]:
     if facts.loo is None:
         yield "The model has no leave-one-out values: evaluate it on other rows."
     elif facts.rows < 30:
-        yield f"There are only {facts.rows} rows, so all figures below are rough."
+        yield f"There are only {counted(facts.rows, 'row')}, so all figures below are rough."
     if facts.classes and facts.loo is not None and len(facts.loo.given) == facts.rows:
         counts = np.bincount(facts.probability[1][facts.loo.given > 0], minlength=len(facts.classes))
         if counts.min() < (10 if facts.rare is None else 25):  # in rows without information, 9 of 300 seem predictable
@@ -286,10 +305,9 @@ def cautions(facts: Facts) -> Iterator[str]:
             yield f"Class {smallest!r} has only {few}, so its figures are rough, and too good if they tuned the model."
     share = sum(weight for member, weight in facts.members if _chooses_widths(member))
     # many widths, chosen by the same error that evaluates them, overfit it
-    if share >= 0.5 and ROWS_PER_WIDTH * len(facts.names) > (facts.rows or 0):
-        tuned = f"The widths of {len(facts.names)} columns were tuned on only {facts.rows} rows"
-        remedy = "Evaluate the model on other rows, or use one width: kernel=kernels.RBF()."
-        yield f"{tuned}, so errors on new rows may be larger than reported. {remedy}"
+    if not facts.is_honest and share >= 0.5 and ROWS_PER_WIDTH * len(facts.names) > (facts.rows or 0):
+        tuned = f"The widths of {len(facts.names)} columns were tuned on {counted(facts.rows, 'row')}"
+        yield f"{tuned}, so errors on new rows may be larger than reported. Evaluate the model on other rows."
     if facts.loo is not None:
         yield from _outliers(facts)
     if facts.coverage is not None:
@@ -324,4 +342,4 @@ def _outliers(facts: Facts) -> Iterator[str]:
         far = int(np.sum((distance > 6 * scale).any(axis=1))) if (scale > 0).all() else 0
         if far:
             who = counted(far, "row is", "rows are")
-            yield f"{who} off by more than 6 times the usual error: see the largest errors, or try robust='hampel'."
+            yield f"{who} off by more than 6 times the usual error: see the largest errors below."

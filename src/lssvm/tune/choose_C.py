@@ -336,5 +336,5 @@ def warn_of_no_signal(y: np.ndarray, loo: np.ndarray, weights: np.ndarray) -> No
     if explained < EXPLAINED:
         arrays.warn(
             f"By leave-one-out, the model explains {max(explained, 0.0):.1%} of the variance of the targets: they look "
-            "unrelated to the inputs, or a few extreme targets hide the relation (set robust)."
+            "unrelated to the inputs, or a few extreme targets hide the relation."
         )

@@ -17,7 +17,7 @@ from sklearn.utils import Bunch
 from .. import arrays, progress
 from ..arrays import EPS
 from ..kernels import Kernel
-from ..problem import Fit, Problem, Step, check_memory
+from ..problem import Fit, Problem, Step, check_memory, fit_monotonic
 from ..rules import one_of
 from .choose_C import ROBUST_ITERATIONS, error_rate, mean_loss, most_for_C, warn_at_edge, with_best_C
 from .classes import with_nearby_C
@@ -118,21 +118,22 @@ class LeaveOneOut(Step):
 
 
 def tune_members(
-    problems: Sequence[Problem], step: LeaveOneOut | None = None, *, on_all_rows: bool = True, every_scale: bool = False
+    problems: Sequence[Problem], step: LeaveOneOut | None = None, *, on_all_rows: bool = True, every: bool = False
 ) -> dict[int, Problem]:
     """Tune the members of a stack, which differ in their kernels only; return {place: problem}.
 
-    A member without weight after the first stage is left out, and so is, unless `every_scale`, one on another scale of
-    the targets that makes them no likelier than the others do, by the Bayesian information criterion. Of dense models
-    of many rows, those without weight on the larger sample of the last stage are left out before it is searched, and
-    all but the best if they hardly improve on that one. The caller warns
-    of values of C at the edge of their range, because it may leave out other members. Each search starts from the
-    results of those before it: a kernel with one width per column from the same kernel with a common width, and a
-    kernel from another one with as many widths. If `on_all_rows` is False, C is that of the search.
+    Unless `every` problem is tuned as a member of a stack, a member without weight after the first stage is left out,
+    and so is one on another scale of the targets that makes them no likelier than the others do, by the Bayesian
+    information criterion. Of dense models of many rows, those without weight on the larger sample of the last stage are
+    left out before it is searched, and all but the best if they hardly improve on that one. The caller warns of values
+    of C at the edge of their range, because it may leave out other members. Each search starts from the results of
+    those before it: a kernel with one width per column from the same kernel with a common width, and a kernel from
+    another one with as many widths. If `on_all_rows` is False, C is that of the search.
     """
-    step, member = step or LeaveOneOut(), len(problems) > 1
+    step, member = step or LeaveOneOut(), every or len(problems) > 1
     if problems[0].loss != "squared":
-        starts = tune_members([problem.stabilised() for problem in problems], step, on_all_rows=False)
+        stabilised = [problem.stabilised() for problem in problems]
+        starts = tune_members(stabilised, step, on_all_rows=False, every=every)
         return {place: least_deviance(problems[place], start, on_all_rows) for place, start in starts.items()}
     works = [
         [] if problem.is_known else [progress.expect(partial(most_to_tune, problem, stage)) for stage in (0, -1)]
@@ -170,10 +171,10 @@ def tune_members(
         begun[place] = first, last, partial(_finished, requested, record, step, on_all_rows)
         found += [] if first is None else [first]
     plain = [one for one in found if one.requested.target is None]
-    if 0 < len(plain) < len(found) and not every_scale:
+    if 0 < len(plain) < len(found) and not every:
         least = max(one.likelihood for one in plain) + math.log(len(plain[0].criterion.y))
         found = [one for one in found if one.requested.target is None or one.likelihood > least]
-    if len(found) > 1 and not weighs_by_folds(problems):
+    if len(found) > 1 and not (every or weighs_by_folds(problems)):
         found = with_weight(found)
         large = [one for one in found if one.requested.is_dual and len(one.requested.rows) > DENSE_ROWS]
         if len(large) > 1:
@@ -331,29 +332,27 @@ def weighs_by_folds(problems: Sequence[Problem]) -> bool:
     return bool(len(problems) > 1 and chosen and few)
 
 
-def residuals_of_folds(problems: Sequence[Problem]) -> np.ndarray:
-    """Return residuals (members, rows with positive weight, outputs) of members that are searched without each fold.
+def residuals_of_folds(problems: Sequence[Problem], folds: Sequence[np.ndarray], *, stacked: bool) -> list[np.ndarray]:
+    """Return residuals (rows, outputs) of each problem, with free parameters chosen without each fold; else NaN.
 
-    A member that is left out in a search counts as the mean of the targets.
+    A basis is held fixed, unless it consists of the rows; robust weights come from the other rows. The problems have
+    the same rows, and are tuned as members of a stack if they are `stacked`.
     """
-    rows, y = problems[0].rows, problems[0].targets
-    residuals = np.zeros((len(problems), *y.shape))
-    for fold in problems[0].parts(FOLDS):
-        others = np.setdiff1d(rows, fold)
-        residuals[:, fold] = y[fold] - y[others].mean(axis=0)
+    found = [np.full(problem.y.shape, np.nan) for problem in problems]
+    for fold in folds:
+        others = np.setdiff1d(problems[0].rows, fold)
+        if len(others) < 2:
+            raise ValueError("folds: without one fold, fewer than 2 rows are left to choose widths: use smaller folds.")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # The search on all rows warns.
-            parts = [as_requested(problem).subset(others) for problem in problems]
+            parts = [problem.subset(others) for problem in problems]
             for part in parts[1:]:
                 part.__dict__["rows_by_content"] = parts[0].rows_by_content  # The rows are the same.
-            for place, known in tune_members(parts, every_scale=True).items():
-                scale = known.target
-                fit = known.solve(loo=scale is not None)
-                predicted = arrays.to_numpy(fit.predict(arrays.take(problems[place].X, fold)))
-                if scale is not None:
-                    predicted = scale.smeared(*map(arrays.to_numpy, (fit.loo_residuals, fit.weights))).mean(predicted)
-                residuals[place, fold] = y[fold] - predicted
-    return residuals[:, rows]
+            for place, known in tune_members(parts, every=stacked).items():
+                fit = fit_monotonic(known, known.solve(loo=False))[1]
+                predicted = fit.predict(arrays.take(problems[place].X, fold))
+                found[place][fold] = arrays.to_numpy(problems[place].y)[fold] - arrays.to_numpy(predicted)
+    return found
 
 
 def average_weights(residuals: np.ndarray, weights: np.ndarray, widths: Sequence[int] | None = None) -> np.ndarray:
