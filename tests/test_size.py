@@ -12,7 +12,7 @@ from lssvm import LSSVC, LSSVR
 
 ROOT = Path(__file__).parents[1]
 SOURCE = Path(lssvm.__file__).parent
-MOST_LINES, MOST_FILES, LONGEST_FILE = 16_500, 110, 450
+MOST_LINES, MOST_FILES, LONGEST_FILE = 16_740, 110, 450
 MOST_FUNCTIONS, MOST_LEVELS = 220, 22
 
 
