@@ -114,10 +114,8 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
     active_, max_variation_ : array of int, array (n_components,)
         Additive models (`kernels.Additive`): numbers of the inputs (or groups of columns) that are kept, and the
         largest ``|f^l(x_i)|`` of each centred component over the rows.
-    columns_ : dict
-        What was understood of each column, by name.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
+    columns_, n_features_in_, feature_names_in_
+        What was understood of each column, by name; the others as in scikit-learn.
 
     Notes
     -----
