@@ -93,7 +93,7 @@ MODELS = {
     "points-weighted": (LSSVR(**GIVEN, steps=[sparsify.Given(NEW[:4])]), WEIGHTS),
     "wide": (LSSVR(**GIVEN, steps=[sparsify.Given(np.linspace(-2, 2, 60).reshape(30, 2))]), WEIGHTS),
     "reduced": (LSSVR(**GIVEN, steps=[sparsify.InversePrune(0.6)]), None),
-    "chosen": (LSSVR(kernels.Choice([kernels.RBF(ard=True), kernels.Matern(ard=True)])), None),
+    "chosen": (LSSVR(kernels.Choice([kernels.RBF(1.3), kernels.Matern(2.0)])), None),
     "linear-weighted": (LSSVR(kernels.Linear()), WEIGHTS),
 }
 

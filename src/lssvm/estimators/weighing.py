@@ -80,7 +80,7 @@ def few_rows(problem: Problem, least: int) -> int:
     kernel, C = problem.asked
     leaves = [] if kernel is None else with_chosen_kernel(kernel, problem.kernel).leaves
     widths = [problem.spreads.varying_inputs if leaf.ard else 1 for leaf in leaves if leaf.sigma is None]
-    searched = sum(widths) + (C is None)
+    searched = sum(widths) + (C is None) if widths else 0  # C alone can hardly overfit
     return searched if least * searched > len(problem.rows) else 0
 
 
