@@ -11,8 +11,8 @@ KERNEL, C = kernels.Matern(0.6, nu=2.5), 20.0
 @pytest.fixture(scope="module")
 def data():
     draw = np.random.RandomState(0)
-    X = draw.uniform(0, 1, (60, 2))
-    return X, np.sqrt(X[:, 0]) * np.sin(6 * X[:, 1]) - X[:, 0] ** 2 + draw.normal(0, 0.3, 60)
+    X = draw.uniform(0, 1, (40, 2))
+    return X, 2 * X[:, 0] + 0.5 * np.sin(8 * X[:, 0]) - X[:, 1] + draw.normal(0, 0.3, 40)
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +43,7 @@ def constrained(X, y, lower, upper):
     to_theta = (vectors / np.sqrt(values)).T
     columns = np.column_stack([root, np.ones(len(X))])
     G = np.column_stack([(KERNEL(upper, X) - KERNEL(lower, X)) @ to_theta.T, np.zeros(len(lower))])
+    G /= np.linalg.norm(G, axis=1)[:, None]
     return columns, G, np.diag(np.append(np.ones(len(X)), 0.0)), y
 
 
@@ -58,7 +59,6 @@ def test_it_is_the_minimum_of_a_reference_programme(data, model):
     cvxpy = pytest.importorskip("cvxpy")
     X, y = data
     columns, G, _, _ = constrained(X, y, *ties_of(model))
-    G = G / np.linalg.norm(G, axis=1)[:, None]
     theta = cvxpy.Variable(columns.shape[1])
     loss = 0.5 * cvxpy.sum_squares(theta[:-1]) + 0.5 * C * cvxpy.sum_squares(columns @ theta - y)
     options = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)
@@ -91,12 +91,15 @@ def test_its_objective_is_that_of_a_programme_on_a_dense_grid(kernel):
 
 
 def test_leave_one_out_equals_refits_with_the_ties(data, model):
+    """Refits without each row, by the same solver to 1e-9; by a KKT system in less accurate coordinates to 1e-7."""
     X, y = data
-    parts = constrained(X, y, *ties_of(model))
-    every = np.arange(len(y))
-    np.testing.assert_allclose(model.predict(X), parts[0] @ refit(*parts, every), atol=1e-9)
+    parts, every = constrained(X, y, *ties_of(model)), np.arange(len(y))
+    np.testing.assert_allclose(model.predict(X), parts[0] @ refit(*parts, every), atol=1e-7)
     refits = [y[i] - parts[0][i] @ refit(*parts, np.delete(every, i)) for i in every]
-    np.testing.assert_allclose(model.loo_residuals_, refits, atol=1e-9)
+    np.testing.assert_allclose(model.loo_residuals_, refits, atol=1e-7)
+    problem = model.fitted_.members[0].problem.replace(points=X)
+    others = [problem.replace(weights=np.where(every == i, 0.0, 1.0)).solve() for i in every]
+    np.testing.assert_allclose(model.loo_residuals_, [fit.residuals[i, 0] for i, fit in enumerate(others)], atol=1e-9)
 
 
 def test_groups_are_left_out_with_the_ties(data):
@@ -105,7 +108,7 @@ def test_groups_are_left_out_with_the_ties(data):
     model = LSSVR(KERNEL, C, monotonic_cst=[1, -1]).fit(X, y, groups=groups)
     parts = constrained(X, y, *ties_of(model))
     without = refit(*parts, np.flatnonzero(groups != 3))
-    np.testing.assert_allclose(model.loo_residuals_[groups == 3], (y - parts[0] @ without)[groups == 3], atol=1e-9)
+    np.testing.assert_allclose(model.loo_residuals_[groups == 3], (y - parts[0] @ without)[groups == 3], atol=1e-7)
 
 
 def test_predictions_do_not_fall_between_constraint_points(data, model):
@@ -148,6 +151,8 @@ def test_the_default_stack_is_monotonic(data):
 def test_nothing_changes_without_an_active_constraint(data):
     X, y = data
     plain = LSSVR(KERNEL, C).fit(X, y)
+    several = np.column_stack([y, -y])
+    assert LSSVR(KERNEL, C, monotonic_cst={}).fit(X, several).predict(X).shape == several.shape
     np.testing.assert_array_equal(LSSVR(KERNEL, C, monotonic_cst=[0, 0]).fit(X, y).dual_coef_, plain.dual_coef_)
     rising = 3.0 * X[:, 0] + 0.01 * y
     same = LSSVR(KERNEL, C, monotonic_cst=[1, 0]).fit(X, rising)

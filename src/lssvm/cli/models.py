@@ -48,8 +48,7 @@ def model_facts(model: Any) -> dict[str, Any]:
     else:
         result["C"] = float(model.C_)
         result |= {name[:-1]: getattr(model, name) for name in ("coding_", "loss_") if hasattr(model, name)}
-    if order := diagnose.order_words(model):
-        result["constraints"] = order
+    result |= diagnose.order_facts(model)
     dropped = list(compress(diagnose.feature_names(model), ~diagnose.columns_used(model)))
     if dropped:
         result["dropped columns"] = dropped

@@ -19,7 +19,7 @@ from .access import kept_rows as kept_rows
 from .access import kernel_words as kernel_words
 from .access import member_words as member_words
 from .access import members as members
-from .access import order_words as order_words
+from .access import order_facts as order_facts
 from .access import scale_words as scale_words
 from .calibration import coverage_by_group, coverage_by_region, coverage_path, pit, reliability, set_coverage
 from .calibration import interval_coverage as interval_coverage

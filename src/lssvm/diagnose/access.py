@@ -77,16 +77,15 @@ def member_words(model: Any) -> list[str]:
     return [f"{weight:.3f} {kernel_words(member.kernel_)}{scale_words(member)}" for member, weight in members(model)]
 
 
-def order_words(model: Any) -> str:
-    """Return the order constraints of a model, in words; "" if there are none."""
-    fitted, words = model.fitted_, {1: "increasing in", -1: "decreasing in"}
-    problem, names = fitted.members[0].problem, feature_names(model)
-    signs = (
-        []
-        if problem is None or problem.monotonic is None
-        else zip(fitted.layout.sources, problem.monotonic, strict=True)
-    )
-    return ", ".join(f"{words[sign]} {names[source]}" for source, sign in signs if sign)
+def order_facts(model: Any) -> dict[str, str]:
+    """Return the order constraints of a model, in words; {} if there are none."""
+    layout, problem, words = model.fitted_.layout, model.fitted_.members[0].problem, []
+    if problem is not None and problem.monotonic is not None:
+        names, columns = feature_names(model), np.flatnonzero(problem.monotonic)
+        words = [
+            f"{('in', 'de')[int(problem.monotonic[c] < 0)]}creasing in {names[layout.sources[c]]}" for c in columns
+        ]
+    return {"constraints": ", ".join(words)} if words else {}
 
 
 def scale_words(model: Any) -> str:

@@ -98,9 +98,7 @@ Verbosity = Annotated[
 Coding = Annotated[str, one_of("auto", *CODINGS)]
 LossName = Annotated[str, one_of("auto", *LOSSES)]
 NumberLoss = Annotated[str, one_of(*NUMBER_LOSSES)]
-Monotonic = Annotated[
-    Any, Rule("a dict of columns with 1 (increasing), -1 (decreasing) or 0, or one of these per column", are_signs)
-]
+Monotonic = Annotated[Any, Rule("a dict of columns with 1, -1 or 0, or one of these per column", are_signs)]
 Target = Annotated[
     Any,
     one_of("auto", "identity", *NAMES)
@@ -134,8 +132,7 @@ def plan(model: Any, table: Table, *, chunked: bool = False) -> tuple[list[Probl
     shared["loss"] = "squared" if classification else model.loss
     problem = Problem(kernel, X, table.targets, weights, C=C, asked=(kernel, C), **shared)
     if getattr(model, "monotonic_cst", None) is not None:
-        signs = monotonic_signs(model.monotonic_cst, problem, table, chunked=chunked)
-        problem = problem.replace(monotonic=signs)
+        problem = problem.replace(monotonic=monotonic_signs(model.monotonic_cst, problem, table, chunked=chunked))
     if table.groups is not None:
         problem = problem.replace(row_groups=fold_labels(table.groups, problem, "groups"))
     given = (model.kernel, C, model.steps, robust)
@@ -167,8 +164,6 @@ def monotonic_signs(given: Any, problem: Problem, table: Table, *, chunked: bool
         what = f"names {unknown[0]!r}" if unknown else f"has {len(given)} values"
         raise ValueError(f"monotonic_cst {what}, but the {len(names)} columns of X are {shown(names)}: write these.")
     signs = np.array([given.get(name, 0) for name in names] if isinstance(given, Mapping) else given, dtype=int)
-    if not signs.any():
-        return None
     refused = {
         "precomputed kernels, which have no columns: give a kernel of the columns": problem.kernel.is_precomputed,
         f"loss={problem.loss!r}: use loss='squared', with target='log' for positive targets": problem.loss != "squared",
@@ -179,10 +174,10 @@ def monotonic_signs(given: Any, problem: Problem, table: Table, *, chunked: bool
     for name, own, sign in zip(names, columns, signs, strict=True):
         kind = own.kind + " with cycles" * bool(own.cycles)
         refused[f"a {kind} (column {name!r}): convert it to numbers"] = sign and kind not in ORDERED
-    for reason in [reason for reason, applies in refused.items() if applies]:
-        raise ValueError(f"monotonic_cst does not support {reason}.")
-    is_first = np.diff(layout.sources, prepend=-1) > 0  # others are indicators of missing cells
-    return signs[layout.sources] * is_first
+    if signs.any() and any(refused.values()):
+        raise ValueError(f"monotonic_cst does not support {next(filter(refused.get, refused))}.")
+    signs = signs[layout.sources] * (np.diff(layout.sources, prepend=-1) > 0)  # not of indicators of missing cells
+    return signs if signs.any() else None
 
 
 def on_scale(problems: Sequence[Problem], scale: TargetScale) -> list[Problem]:

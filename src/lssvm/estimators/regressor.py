@@ -75,9 +75,8 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         are exp(f(x)) > 0, and widths and C minimise the leave-one-out deviance. For rates ``y = counts/exposure``, give
         the exposure as `sample_weight`, as for `sklearn.linear_model.PoissonRegressor`.
     monotonic_cst : dict of columns, array of one value per column, or None
-        1: predictions never decrease in this column while the others stay the same, over the range of the training
-        rows; -1: they never increase; 0, the default: no constraint. As for `HistGradientBoostingRegressor` of
-        scikit-learn, for columns of numbers or ranks, one target and the squared loss, in `fit` only.
+        As in `sklearn.ensemble.HistGradientBoostingRegressor`, predictions never decrease (1) or increase (-1) in these
+        columns of numbers, over the range of the training rows. For one target, the squared loss, and in `fit` only.
     effort : float
         The work of everything that is planned or searched, relative to the usual work: 0.1 is a quick look, 10 is for
         a better model in about ten times the time, mostly of tables above 1000 rows. It changes the size of the basis,
@@ -154,8 +153,7 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         columns: Any = {"categorical_features": categorical_features, "merge_text": merge_text}
         super().__init__(kernel, C, steps=steps, robust=robust, effort=effort, verbose=verbose, **columns)
         self.loss = loss
-        self.target = target
-        self.monotonic_cst = monotonic_cst
+        self.target, self.monotonic_cst = target, monotonic_cst
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Layout, Array, Array, np.ndarray]:
         """Return validated rows, targets (rows, outputs) and sample weights."""

@@ -19,7 +19,7 @@ from ..losses import LOSSES, Loss
 from ..system import Binary, BinaryProblem, block_of
 from .problem import ITERATIVE_ROWS, Problem, check_memory
 from .record import Fit
-from .whitening import LOST_DIGITS, independent_rows, lacks_dimensions
+from .whitening import LOST_DIGITS, TINY, independent_rows, lacks_dimensions
 
 CHECKED_ROWS = 50  # A user's own kernel is checked on this many rows before a fit, and predictions after every fit.
 FINITE_DIGITS = 1e-6  # Above this rounding error, the known spanning points of a kernel are used.
@@ -29,11 +29,11 @@ NOT_CONVERGED = 1e-6  # If it is this far above its minimum, a warning is issued
 
 # Order constraints, in standard deviations of the targets
 FALL = 1e-9  # A larger fall along a line becomes a constraint.
-LARGEST_FALL = 1e-6  # No larger one is left on the lines that are checked last.
+LARGEST_FALL = 1e-7  # No larger one is left on the lines that are checked last, which pass others at a distance.
 SHORT = 1e-4  # Slopes over shorter steps, relative to the longest one, may be rounding errors.
 LINES, PLACES = 64, 32  # of a sample: lines through rows, as many through other points, and their places
 DENSE_PLACES = 4000  # of the only line, if no other column varies
-CHECKED_LINES = 500  # At least this many lines through rows, or all rows, pass in the end.
+PASSED = 8  # So many samples per column pass in the end, with 512 lines through rows: all rows, if there are fewer.
 SAMPLES, ROUNDS, NEW = 400, 100, 100  # at most: samples, rounds of each, and new constraints of a round
 
 
@@ -117,9 +117,7 @@ def fit_monotonic(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
     if problem.monotonic is None:
         return problem, fit
     if problem.reduced or problem.coefficients is not None or problem.is_iterative():
-        what = (
-            "a basis of more than 15,000 rows, or a step that sets the coefficients or uses columns of the KKT system"
-        )
+        what = "a basis of so many rows, given coefficients or columns of the KKT system"
         raise ValueError(f"monotonic_cst does not support {what}: write e.g. steps=[lssvm.sparsify.Random(1000)].")
     X, points, spread = problem.X[problem.rows_by_content], problem.basis_points, float(np.std(problem.y[problem.rows]))
     columns = np.flatnonzero(problem.monotonic * np.ptp(X, axis=0))
@@ -127,9 +125,8 @@ def fit_monotonic(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
         return problem, fit
     if problem.is_dual:
         check_memory(len(X), 4, X)
-    factor = problem.replace(weights=fit.weights, C=fit.C, robust=None).factorise_primal(fit.C)
-    primal: Any = factor.system
-    whitening: Any = factor.whitening
+    factor: Any = problem.replace(weights=fit.weights, C=fit.C, robust=None).factorise_primal(fit.C)
+    primal, whitening = factor.system, factor.whitening
     steps, start = whitening.steps(primal.R), primal.projected()[:, 0]
     u, size, normals = start, float(np.linalg.norm(start)), np.empty((0, len(start)))
     ties, draw, passed = np.empty((0, 2, X.shape[1])), np.random.RandomState(0), 0
@@ -138,13 +135,11 @@ def fit_monotonic(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
         column, first = columns[number % len(columns)], LINES * (number // len(columns))
         near = np.vstack([ties.mean(axis=1), flattest[column]])
         lines = _lines(X, column, problem.inputs, near, draw, first)[:, :: problem.monotonic[column]]
-        K, worst = problem.kernel.evaluate(lines.reshape(-1, X.shape[1]), points), -1.0
+        K, worst = problem.kernel.evaluate(lines.reshape(-1, X.shape[1]), points), 0.0
         for _ in range(ROUNDS):
-            f = K @ whitening.expand(arrays.solve_lower(primal.R.T, u[:, None], transpose=True))
-            f = f.reshape(lines.shape[:2])
-            worst = (
-                float(np.max(np.maximum.accumulate(f, axis=1) - f)) if worst < 0.0 else worst
-            )  # before the first one
+            coef = whitening.expand(arrays.solve_lower(primal.R.T, u[:, None], transpose=True))
+            f = (K @ coef).reshape(lines.shape[:2])
+            worst = worst or float(np.max(np.maximum.accumulate(f, axis=1) - f))  # that of the first round
             falls = np.pad(np.diff(f, axis=1) < 0.0, ((0, 0), (1, 1)))
             line, top = np.nonzero(falls[:, 1:] & ~falls[:, :-1])
             bottom = np.nonzero(falls[:, :-1] & ~falls[:, 1:])[1]
@@ -165,10 +160,10 @@ def fit_monotonic(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
         line = np.argsort(slope.min(axis=1), kind="stable")[:LINES]
         flattest[column] = lines[line, np.argmin(slope[line], axis=1)]
         passed = passed + 1 if worst <= LARGEST_FALL * spread else 0
-        if passed >= len(columns) * math.ceil(min(len(X), CHECKED_LINES, LINES * len(lines) - LINES + 1) / LINES):
+        if passed >= len(columns) * (PASSED if len(lines) > 1 else 1):
             break
     else:
-        what = "along some lines predictions still change the wrong way by more than 1e-6 standard deviations of y"
+        what = "along some lines predictions still change the wrong way by more than 1e-7 standard deviations of y"
         arrays.warn(f"monotonic_cst: {what}: constrain fewer columns, or use a smoother kernel.", ConvergenceWarning)
     if not len(ties):
         return problem, fit
@@ -177,21 +172,16 @@ def fit_monotonic(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
     return problem, replace(fit, rounding=lost_digits(problem, fit))
 
 
-def _lines(
-    X: np.ndarray, column: int, inputs: np.ndarray, near: np.ndarray, draw: np.random.RandomState, first: int
-) -> np.ndarray:
+def _lines(X: np.ndarray, column: int, inputs: np.ndarray, near: np.ndarray, draw: Any, first: int) -> np.ndarray:
     """Return points (lines, places, columns) along a column, sorted by it, over the range of the rows X.
 
     Lines go through rows, from the `first` one on, through other points of the range and past the points `near`.
     `inputs` are the numbers of the inputs that columns encode; those of several columns (categories, missing cells) are
     those of a row.
     """
-    low, span, own = X.min(axis=0), np.ptp(X, axis=0), inputs == inputs[column]
-    base, share = (
-        X[:1],
-        np.append(np.linspace(0.0, 1.0, DENSE_PLACES), (X[:, column] - low[column]) / span[column])[None],
-    )
-    if span[~own].any():
+    low, span, own = X.min(axis=0), np.ptp(X, axis=0) + TINY, inputs == inputs[column]
+    base, share = X[:1], np.append(np.linspace(0.0, 1.0, DENSE_PLACES), ((X - low) / span)[:, column])[None]
+    if (span[~own] > TINY).any():
         free, size = np.flatnonzero(np.bincount(inputs)[inputs] == 1), (2 * LINES, PLACES)
         base = X[np.append(np.arange(first, first + LINES), draw.randint(len(X), size=LINES)) % len(X)]
         for other in free:  # the ends of the range are likelier
@@ -199,7 +189,7 @@ def _lines(
         share = (np.arange(PLACES) + draw.uniform(size=size)) / PLACES
         if len(near):
             near = near[draw.randint(len(near), size=len(base))]
-            step = draw.choice([-1.0, 1.0], size) * 10.0 ** draw.uniform(-5.0, 0.0, size)
+            step = draw.choice([-1.0, 1.0], size) * 10.0 ** draw.uniform(-3.0, 0.0, size)
             share = np.vstack([share, (near[:, [column]] - low[column]) / span[column] + step])
             move = 10.0 ** draw.uniform(-4.0, -0.5, (len(near), 1)) * draw.normal(size=(len(near), len(free)))
             near[:, free] = np.clip(near[:, free] + move * span[free], low[free], (low + span)[free])

@@ -25,9 +25,7 @@ def technical_section(facts: Facts) -> str:
     if not facts.is_stack:
         rows |= {"kernel": _kernel_words(model.kernel_) + diagnose.scale_words(model), "C": _why_C(facts, records)}
         rows |= _classifier_words(facts, records)
-    rows["basis"] = _basis_words(facts)
-    if order := diagnose.order_words(model):
-        rows["constraints"] = order
+    rows |= {"basis": _basis_words(facts), **diagnose.order_facts(model)}
     without = [name for name, used in zip(facts.names, facts.used, strict=True) if not used]
     if without:
         more = f" and {len(without) - LISTED} more" if len(without) > LISTED else ""
