@@ -242,6 +242,7 @@ def test_results_are_of_the_kind_of_the_rows(model):
 
 
 # Rows of another distribution -----------------------------------------------------------------------------------------
+@pytest.mark.filterwarnings("ignore:Intervals with coverage=0.999 are infinite")
 @pytest.mark.parametrize("method", ["jackknife+", "adaptive"])
 @pytest.mark.parametrize("coverage", [0.5, 0.9, 0.95, 0.999])
 def test_even_weights_change_nothing(method, coverage):

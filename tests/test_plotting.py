@@ -702,7 +702,7 @@ def test_many_curves_differ_in_colour_or_dashes():
     assert len(styles) == 13
 
 
-@pytest.mark.parametrize("name", sorted(set(plotting.__all__) - {"ComponentsDisplay"}))
+@pytest.mark.parametrize("name", sorted(set(plotting.__all__) - {"ComponentsDisplay", "ShapleyDisplay"}))
 def test_an_unfitted_model_is_said_to_be_one(name):
     with pytest.raises(NotFittedError):
         getattr(plotting, name).from_estimator(LSSVR())
@@ -710,7 +710,10 @@ def test_an_unfitted_model_is_said_to_be_one(name):
 
 @pytest.mark.parametrize("name", sorted(plotting.__all__))
 def test_what_is_not_a_model_is_refused_by_name(name):
-    draw, rows = getattr(plotting, name).from_estimator, ([X] if name == "ComponentsDisplay" else [])
+    draw, rows = (
+        getattr(plotting, name).from_estimator,
+        ([X] if name in ("ComponentsDisplay", "ShapleyDisplay") else []),
+    )
     for other, message in (
         (None, "estimator must be a fitted LSSVR or LSSVC, got None"),
         (LSSVR, r"estimator=LSSVR is a class: give a fitted instance"),

@@ -197,6 +197,7 @@ def test_a_file_in_the_folder_of_the_data_is_not_overwritten(run, folder, fitted
 
 
 # Predictions ----------------------------------------------------------------------------------------------------------
+@pytest.mark.filterwarnings("ignore:Intervals with coverage=0.999 are infinite")
 def test_predictions_and_intervals_are_the_models(run, folder, fitted):
     model = load(fitted)
     result = run("predict", fitted, "people.csv", "--interval", "0.8", "-o", "out.csv")

@@ -101,7 +101,12 @@ def searched_again(
         folds = problems[0].parts(SEARCHES)
     else:
         folds = [np.flatnonzero(labels == number) for number in range(labels.max() + 1)]
-    found = residuals_of_folds([as_requested(problem) for problem in problems], folds, stacked=stacked)
+    requested = [
+        # of a `Choice`, only the kernel that was chosen
+        p if p.asked is None else p.replace(asked=(with_chosen_kernel(p.asked[0], p.kernel), p.asked[1]))
+        for p in problems
+    ]
+    found = residuals_of_folds([as_requested(problem) for problem in requested], folds, stacked=stacked)
     return found if labels is not None else with_search(problems, folds, found, loo)
 
 

@@ -167,6 +167,7 @@ class ShapleyDisplay(BarsDisplay):
         -------
         display : ShapleyDisplay
         """
+        diagnose.check_fitted(estimator, "estimator")
         found = diagnose.shapley(estimator, X)
         if len(found.contributions) != 1:
             raise ValueError(f"X has {len(found.contributions)} rows: give the row to explain, e.g. X[:1].")
