@@ -359,7 +359,7 @@ def new_rows():
 @pytest.mark.parametrize(
     ("model", "y"),
     [
-        (LSSVR(), Y),
+        pytest.param(LSSVR(), Y, marks=pytest.mark.slow),
         (LSSVC(), LABELS),
         (LSSVR(kernels.Additive(kernels.RBF(ard=True))), Y),
         (LSSVR(kernels.RBF(), categorical_features=["city", "size"]), Y),

@@ -110,7 +110,11 @@ def targets_of(kind, inputs, draw):
     [
         ("line", ["predicts y very well", "A linear model is about as good"]),
         ("wave", ["predicts y very well", "than a linear model ("]),
-        ("little", ["These columns predict y only weakly", "A linear model is about as good"]),
+        pytest.param(
+            "little",
+            ["These columns predict y only weakly", "A linear model is about as good"],
+            marks=pytest.mark.slow,
+        ),
         ("few", ["There are too few rows to tell whether these columns predict y"]),
         ("noise", ["These columns do not predict y", "more than always predicting the average"]),
         ("constant", ["These columns do not predict y", "no less than always predicting the average"]),

@@ -170,6 +170,7 @@ def test_models_saved_from_python_are_inspected_and_reported(run, folder):
     assert "has no column names (it was fitted in Python to an array" in result.stderr
 
 
+@pytest.mark.slow
 def test_inspect_names_the_dropped_columns(run, folder):
     rows = np.random.RandomState(0).uniform(-2, 2, (120, 3))
     save(LSSVR(kernels.RBF(ard=True)).fit(rows, np.sin(2 * rows[:, 1])), "wide.lssvm")
