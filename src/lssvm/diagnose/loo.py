@@ -129,7 +129,8 @@ def class_codes(model: LSSVR | LSSVC, y: ArrayLike) -> np.ndarray:
 def scores(model: LSSVR | LSSVC) -> dict[str, float]:
     """Return scores for new rows: RMSE, MAE, R2 and CRPS, or for classes error rate, log loss and Brier score.
 
-    They are those of `honest_values`: leave-one-out, including the search for widths and C where rows are few.
+    They are those of `honest_values`: leave-one-out, including the search for widths and C where rows are few. CRPS is
+    that of the distribution behind intervals, which includes it with fewer than 25 rows per parameter.
 
     For a loss of counts or positive targets, the mean deviance takes the place of CRPS.
 

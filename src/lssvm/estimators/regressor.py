@@ -235,7 +235,7 @@ class LSSVR(RegressorMixin, ChunkedLSSVM):
         All methods hold kernel, C, basis and the weights of the other rows (including robust weights) fixed. With fewer
         than 25 rows per parameter that was searched (one width per column counts once for each column, and C), however,
         leave-one-out residuals are too small. They then include the search, which is repeated without each of three
-        folds, or of those that are given (see `diagnose.honest_values`). This takes about as long as the fit, but only
+        folds, or of those that are given (see `diagnose.honest_values`). This takes as long as 1 to 2 fits, but only
         once: the result is stored in the model and in its files. "full", and models on columns of the KKT system
         (`sparsify.InversePrune` and related steps), issue a warning instead. After `partial_fit`, `fit_chunks` or a fit
         on Dask, a uniform sample of at most 5000 rows is used, each of which is left out of the model of all rows; the

@@ -12,8 +12,8 @@ import numpy as np
 from .. import arrays
 from ..problem import Problem, order_by_content
 
-# Widths of a dense model of more rows are searched as those of a basis, on larger samples. Its C comes from a few
-# factorisations, which take less time than the eigenvalues.
+# Widths of a dense model of more rows are searched first with a basis, then on a dense sample of this many rows. Its C
+# comes from a few factorisations, which take less time than the eigenvalues.
 DENSE_ROWS = 2000
 ITERATIVE_SAMPLE = 5000  # C of dense models that are too large for a factorisation is chosen on so many rows.
 QUICK = 0.2  # Below this effort, other scales, larger bases, and kernels, losses and codings of classes are not tried.

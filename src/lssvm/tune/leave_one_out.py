@@ -76,7 +76,7 @@ class LeaveOneOut(Step):
     misclassifies by less than max(1, 2 sqrt(e)).
 
     The search runs on samples of at most 3000 rows, with a part of the basis, or 2000 for dense models; C is then
-    chosen on all rows, except for dense models of more than 15,000 rows. The samples do not depend on the order of the
+    chosen on all rows, except for dense models that cannot be factorised. The samples do not depend on the order of the
     rows. Robust weights, if requested, are estimated again between searches, at least three times, from the
     leave-one-out residuals and 1.5 times their robust scale. Without robust weights, a regression gives lower weights
     to rows whose leave-one-out residual exceeds 15 times the 90th percentile and a fifth of the spread of the targets,
