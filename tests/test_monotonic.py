@@ -128,7 +128,7 @@ def test_predictions_do_not_fall_between_constraint_points(data, model):
         {"kernel": kernels.Polynomial(3) + kernels.RBF(0.5)},
         {"kernel": lambda X, Z: np.exp(-np.abs(X[:, None] - Z).sum(axis=2))},
     ],
-    ids=str,
+    ids=["basis", "robust", "power", "additive", "sum", "callable"],
 )
 def test_it_holds_for_all_kernels_bases_weights_and_scales(data, options):
     X, y = data
