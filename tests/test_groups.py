@@ -246,6 +246,16 @@ def test_searches_that_are_repeated_leave_out_whole_groups():
     )
 
 
+def test_searches_are_repeated_with_two_groups_only():
+    """Without one of them, a single group is left, whose rows are left out one by one."""
+    draw = np.random.RandomState(2)
+    inputs, groups = draw.uniform(-1, 1, (40, 3)), np.arange(40) // 20
+    y = inputs[:, 0] + draw.normal(0, 0.3, 40)
+    model = LSSVR(kernels.RBF(ard=True)).fit(inputs, y, groups=groups)
+    assert np.isfinite(diagnose.scores(model)["rmse"])
+    assert np.isfinite(model.predict_interval(inputs[:3], 0.5)).all()
+
+
 def test_the_size_of_the_noise_is_that_without_groups():
     model = LSSVR(KERNEL, C=5.0).fit(X, Y[:, 0], groups=GROUPS)
     model.predict_interval(NEW, method="adaptive")

@@ -15,6 +15,7 @@ from sklearn.metrics import log_loss
 from lssvm import LSSVC, LSSVR, datasets, diagnose, kernels, load, save, sparsify
 from lssvm.estimators import weighing
 from lssvm.intervals.classes import calibrate
+from lssvm.intervals.jackknife import Jackknife
 from lssvm.problem import order_by_content
 
 pytestmark = [  # noise, and few rows
@@ -516,3 +517,17 @@ def test_what_cannot_be_searched_again_is_told():
     assert caught[-1].filename == __file__
     with pytest.raises(ValueError, match=r"folds.*fewer than 2 rows are left"):
         LSSVR(ARD).fit(X, y).predict_interval(X, method="cv+", folds=np.arange(40) == 0)
+
+
+@pytest.mark.parametrize("active", [0.0, 1.0])
+@pytest.mark.parametrize("coverage", [0.05, 0.5, 0.9, 0.99, 0.999, 1 - 1e-9])
+def test_the_rows_needed_for_finite_intervals_are_the_fewest(active, coverage):
+    scale = type("Scale", (), {"active": np.array([active])})
+    found = Jackknife(None, np.zeros((5, 1)), scale)
+
+    def is_finite(n):
+        return math.ceil(round(coverage * (n + 1) + float(found._more(n, coverage).max()), 9)) <= n
+
+    n = found.rows_needed(coverage)
+    assert is_finite(n)
+    assert n == 1 or not is_finite(n - 1)

@@ -14,7 +14,7 @@ import operator
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,8 @@ class DaskChunks:
         """Yield X, y and the weights of all rows; meanwhile, workers multiply by kernel matrices of dense models."""
         import dask
 
+        with suppress(ImportError):  # It adds its settings to those of Dask, which end with the block below otherwise.
+            import distributed  # noqa: F401
         token = iterative.distributed.set(_tiled_product)
         try:
             with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):

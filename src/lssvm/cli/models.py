@@ -23,7 +23,7 @@ from . import program
 from .program import FILE, main, printable, say
 
 PIECE = 10_000  # This many rows are predicted at once.
-EXPLAIN = "Add the mean prediction and the contribution of each column to the prediction (Shapley values)."
+EXPLAIN = "Add the mean prediction and what each column adds to it (Shapley values); of two classes, for the second."
 INTERVAL = "Add the bounds of prediction intervals with this coverage, e.g. 0.9."
 PER_CLASS = "With --set: the probability holds for the rows of each class, also of rare ones."
 SET = "Add the set of classes that contains the actual class with this probability, e.g. 0.9."
@@ -108,7 +108,7 @@ def predict(model: str, data: str, output: Path | None, raw: bool, as_json: bool
     names = [*roles.inputs, *([str(roles.target)] if scored else [])]
     unknown: Counter[str] = Counter()
     loss, n_scored = 0.0, 0
-    with nullcontext() if output is None else written(output) as file:
+    with nullcontext() if output is None else written(output) as file, program.warnings_at_the_end():
         for batch in source.batches(names, PIECE):
             X = roles.frame(batch)
             _count_unknown(fitted, X, unknown)

@@ -6,6 +6,9 @@ import json
 import os
 import re
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
@@ -166,6 +169,16 @@ def print_path(path: Path) -> None:
 def say(text: str) -> None:
     progress_line("")
     click.echo(_one_line(text), err=True)
+
+
+@contextmanager
+def warnings_at_the_end() -> Iterator[None]:
+    """Print each warning of the library once, after the block."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        say(f"warning: {message}")
 
 
 # Progress -------------------------------------------------------------------------------------------------------------

@@ -86,7 +86,11 @@ class Jackknife:
 
     def rows_needed(self, coverage: float) -> int:
         """Return the smallest number of rows for which intervals are finite."""
-        n = 1
+        more, rest = float(self._more(1, coverage).max()), 1.0 - coverage
+        root = (more + math.sqrt(more**2 + 4.0 * rest * coverage)) / (
+            2.0 * rest
+        )  # of n, but for rounding to whole rows
+        n = max(1, math.floor(root**2) - 2)
         while math.ceil(round(coverage * (n + 1) + float(self._more(n, coverage).max()), 9)) > n:
             n += 1
         return n

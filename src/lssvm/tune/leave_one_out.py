@@ -346,6 +346,8 @@ def residuals_of_folds(problems: Sequence[Problem], folds: Sequence[np.ndarray],
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # The search on all rows warns.
             parts = [problem.subset(others) for problem in problems]
+            if parts[0].row_groups is not None and len(np.unique(parts[0].row_groups[parts[0].rows])) < 2:
+                parts = [part.replace(row_groups=None) for part in parts]  # Its only group cannot be left out.
             for part in parts[1:]:
                 part.__dict__["rows_by_content"] = parts[0].rows_by_content  # The rows are the same.
             for place, known in tune_members(parts, every=stacked).items():
