@@ -243,7 +243,7 @@ def use(model, X, folder):
     for call in calls:
         try:
             call()
-        except ValueError:
+        except (ValueError, TypeError):
             continue
 
 
@@ -277,7 +277,7 @@ def main(count, keep=None):
             watching, start = True, time.process_time()
             try:
                 model = load(path)
-            except ValueError:
+            except (ValueError, TypeError):
                 pass
             except Exception as raised:
                 error = raised

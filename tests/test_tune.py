@@ -1257,7 +1257,7 @@ def test_weights_of_a_stack_with_few_rows_per_column():
     ]
     fold = np.array_split(problems[0].rows_by_content, 5)[0]
     others = np.setdiff1d(np.arange(40), fold)
-    found = tune.leave_one_out.residuals_of_folds(problems)
+    found = tune.leave_one_out.residuals_of_folds(problems, problems[0].parts(5), stacked=True)
     for place, alone in tune_members([problem.subset(others) for problem in problems]).items():
         again = LSSVR(alone.kernel, alone.C).fit(X[others], y[others])
         assert_allclose(found[place, fold, 0], y[fold] - again.predict(X[fold]), rtol=1e-6)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.optimize
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import arrays
@@ -116,6 +115,8 @@ def fit_monotonic(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
     """
     if problem.monotonic is None:
         return problem, fit
+    from scipy.optimize import nnls  # which predictions do not need
+
     if problem.reduced or problem.coefficients is not None or problem.is_iterative():
         what = "a basis of so many rows, given coefficients or columns of the KKT system"
         raise ValueError(f"monotonic_cst does not support {what}: write e.g. steps=[lssvm.sparsify.Random(1000)].")
@@ -152,7 +153,7 @@ def fit_monotonic(problem: Problem, fit: Fit) -> tuple[Problem, Fit]:
             across = whitening.columns(steps, pairs[:, 1]) - whitening.columns(steps, pairs[:, 0])
             normals = np.vstack([normals, across / np.linalg.norm(across, axis=1)[:, None]])
             ties = np.concatenate([ties, pairs])
-            multipliers = scipy.optimize.nnls(normals.T, -start / size, maxiter=30 * len(normals))[0]
+            multipliers = nnls(normals.T, -start / size, maxiter=30 * len(normals))[0]
             u = start + size * (multipliers @ normals)
             normals, ties = normals[multipliers > 0.0], ties[multipliers > 0.0]
         step = np.abs(np.diff(lines[:, :, column], axis=1))
