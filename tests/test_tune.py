@@ -1260,7 +1260,7 @@ def test_weights_of_a_stack_with_few_rows_per_column():
     found = tune.leave_one_out.residuals_of_folds(problems, problems[0].parts(5), stacked=True)
     for place, alone in tune_members([problem.subset(others) for problem in problems]).items():
         again = LSSVR(alone.kernel, alone.C).fit(X[others], y[others])
-        assert_allclose(found[place, fold, 0], y[fold] - again.predict(X[fold]), rtol=1e-6)
+        assert_allclose(found[place][fold, 0], y[fold] - again.predict(X[fold]), rtol=1e-6)
 
 
 def test_targets_are_called_noise_free_only_if_they_are_explained():
